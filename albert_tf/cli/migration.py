@@ -128,9 +128,8 @@ MIGRATION: dict[str, Rows] = {
         ),
         (
             "train_feature_file, predict_feature_file, "
-            "predict_feature_left_file, cached_dir",
-            "--cache_dir, optional, made anew when text, tokenizer or settings "
-            "change",
+            "predict_feature_left_file, cached_dir, cache_dir",
+            "not needed: texts are tokenized when the command starts",
         ),
         (
             "albert_hub_module_handle, hub_module_url, init_checkpoint",

@@ -14,7 +14,6 @@ from albert_tf.finetuning.class_weights import (
 )
 from albert_tf.settings import (
     EVALUATION,
-    EXAMPLES,
     LEARNING_RATE,
     LENGTH,
     MODEL,
@@ -48,12 +47,6 @@ class FinetuneConfig(RunConfig):
     )
     head_dropout: float = setting(
         0.1, "Dropout before the task's head.", group=MODEL, bounds="[0, 1)"
-    )
-    cache_dir: str | os.PathLike[str] | None = setting(
-        None,
-        "Folder of tokenized examples, shared by runs.",
-        group=EXAMPLES,
-        on_resume="may_change",
     )
     num_train_epochs: float | None = setting(
         None,

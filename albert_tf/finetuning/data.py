@@ -11,10 +11,14 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.feature_cache import cache_key, cached
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.library_datasets import NamedSplit
 from albert_tf.finetuning.task_type import TaskType
+from albert_tf.input_files import sha256
+
+# Version of the features, incremented when the same examples give other ones,
+# with which a run cannot be resumed.
+_FEATURES_VERSION = 1
 
 # The source of examples that are read from files, not from a dataset library.
 FILES = "files"
@@ -158,40 +162,29 @@ class TaskData:
     identity: dict[str, Any]
 
 
-def load_data(
-    task_type: TaskType,
-    files: TaskFiles,
-    cache_dir: str | os.PathLike[str] | None = None,
-) -> TaskData:
+def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
     """Reads and tokenizes the examples of a run.
 
-    Skipped examples are counted and listed on stderr. Those of cached features
-    are listed with the file names at the time they were read.
+    Skipped examples are counted and listed on stderr.
 
     Args:
       task_type: the task.
       files: the training and development data.
-      cache_dir: folder of cached training features; None for no cache.
 
     Raises:
       InputError: if a file cannot be read, an example cannot be used, or no
         example is left.
     """
-    key = _cache_key(task_type, files.train, files.on_bad_example)
-
-    def make() -> tuple[Features, str]:
-        bad = BadExamples(files.on_bad_example)
-        features = task_type.training_features(
-            example
-            for source in files.train
-            for example in read_examples(
-                task_type, source, bad=bad, labelled=True, training=True
-            )
+    identity = _identity(task_type, files.train, files.on_bad_example)
+    bad = BadExamples(files.on_bad_example)
+    train = task_type.training_features(
+        example
+        for source in files.train
+        for example in read_examples(
+            task_type, source, bad=bad, labelled=True, training=True
         )
-        return features, bad.summary()
-
-    train, skipped = cached(cache_dir, key, make)
-    _print_skipped(skipped, files.train)
+    )
+    _print_skipped(bad.summary(), files.train)
     if not train.num_examples:
         raise InputError(
             f"{', '.join(map(str, files.train))}: no examples to train on"
@@ -201,8 +194,7 @@ def load_data(
         dev = labelled_examples(task_type, files.dev, files.on_bad_example)
         dev_features = task_type.prediction_features(dev)
     # The development set selects the weights that are kept.
-    dev_key = _cache_key(task_type, files.dev, files.on_bad_example)
-    identity = {**key, "dev_files": dev_key["files"]}
+    identity["dev_files"] = _digests(files.dev)
     identity |= {f"dev_{name}": x for name, x in _splits(files.dev).items()}
     return TaskData(
         train=train, dev=dev, dev_features=dev_features, identity=identity
@@ -242,20 +234,30 @@ def labelled_examples(
     return examples
 
 
-def _cache_key(
+def _identity(
     task_type: TaskType, sources: Sequence[Source], on_bad_example: str
 ) -> dict[str, Any]:
-    task_config = task_type.task_config
-    return cache_key(
-        task=task_config.name,
-        tokenizer=task_type.tokenizer,
-        settings={
+    """Returns all that training features depend on, as JSON values."""
+    task_config, tokenizer = task_type.task_config, task_type.tokenizer
+    return {
+        "version": _FEATURES_VERSION,
+        "task": task_config.name,
+        "tokenizer": {
+            "file": tokenizer.file_name,
+            "fingerprint": tokenizer.fingerprint,
+            **tokenizer.settings,
+        },
+        "settings": {
             **task_config.identity(),
             "on_bad_example": on_bad_example,
             **_splits(sources),
         },
-        files=files_below(sources),
-    )
+        "files": _digests(sources),
+    }
+
+
+def _digests(sources: Sequence[Source]) -> list[str]:
+    return [sha256(path) for path in files_below(sources)]
 
 
 def _splits(sources: Sequence[Source]) -> dict[str, Any]:

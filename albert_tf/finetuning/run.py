@@ -153,7 +153,7 @@ def open_runs(
         starts[0].architecture, length, "max_seq_length"
     )
     task_type = make_task_type(task_config, starts[0].tokenizer)
-    data = load_data(task_type, files, config.cache_dir)
+    data = load_data(task_type, files)
     dev = _dev_set(config, task_type, data)
     baselines = {}
     if dev:

@@ -49,7 +49,7 @@ _SKIPPED = {
         r"optimizer/.*": "optimizer state",
         r"loss_scale/.*": "loss scaling",
         r"model/.*": "weights whose averages are loaded",
-        r"step|seed|rollbacks|time|(.*/)?save_counter": "step counter",
+        r"step|seed|skipped_batches|time|(.*/)?save_counter": "step counter",
         r"Variable.*": "tokenizer setting",
     },
     "model_garden": {

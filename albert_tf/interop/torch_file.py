@@ -1,7 +1,8 @@
-"""PyTorch weights files (`pytorch_model.bin`), read without PyTorch.
+"""PyTorch weights files (`pytorch_model.bin`), read by PyTorch.
 
-Both formats of `torch.save` are supported: the zip archive of torch 1.6 and
-later, and the legacy format, a sequence of pickles followed by raw storages.
+PyTorch is imported only for them. `torch.load(weights_only=True)` reads both
+formats of `torch.save` without executing code of their pickles: the zip archive
+of torch 1.6 and later, and the legacy format.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import io
 import os
 import pathlib
+import pickle
+import re
+import warnings
 import zipfile
-import zlib
-from collections.abc import Mapping
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,42 +28,24 @@ from albert_tf.interop.file_types import (
     open_zip,
 )
 from albert_tf.interop.torch_pickle import (
-    BFLOAT16,
     MAX_PICKLE,
-    StoredTensor,
     UnsupportedError,
-    unpickle,
+    check_limits,
 )
 
+if TYPE_CHECKING:
+    import torch
+
 _KINDS = ("torch_zip", "torch_legacy")
-_LEGACY_PROTOCOL = 1001
+_DTYPES = (
+    "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 "
+    "uint32 uint64 bool"
+).split()
 _CHUNK = 1 << 20
 
 
-class _Range(NamedTuple):
-    """A range of bytes in the file; `crc` is its CRC-32, or 0 if unknown."""
-
-    offset: int
-    nbytes: int
-    crc: int = 0
-
-
-class _Records(NamedTuple):
-    """The parsed file.
-
-    Attributes:
-      content: the unpickled object.
-      storages: storage key -> its bytes in the file.
-      byteorder: byte order of the numbers, `<` or `>`.
-    """
-
-    content: Any
-    storages: Mapping[str, _Range]
-    byteorder: Literal["<", ">"]
-
-
 def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
-    """Opens a file written by `torch.save`; arrays are read on access.
+    """Opens a file written by `torch.save`; zip archives are mapped to memory.
 
     float16 and bfloat16 are read as float32, without loss. Tied weights are
     read under each of their names.
@@ -71,170 +55,107 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
         dict among its values (`{"model": {...}, "epoch": 3}`).
 
     Raises:
-      InputError: if it is not such a file or is damaged; if its pickle contains
-        anything but dense tensors of numbers or booleans; or if it does not
-        contain exactly one dictionary of tensors.
+      InputError: if PyTorch is not installed; if it is not such a file or is
+        damaged; if it contains anything but dense tensors of numbers or
+        booleans, or not exactly one dictionary of them.
     """
     path = pathlib.Path(path)
     kind = file_kind(path)
     if kind not in _KINDS:
         explain_bad_file(path, _KINDS)
     try:
-        with path.open("rb") as file:
-            is_zip = kind == "torch_zip"
-            records = _open_zip(file) if is_zip else _open_legacy(file)
-        tensors = _state_dict(records.content)
+        tensors = _state_dict(_load(path, is_zip=kind == "torch_zip"))
+        for name, tensor in tensors.items():
+            _check_plain(name, tensor)
     except UnsupportedError as error:
         raise InputError(
             f"{path}: {error}; save the tensors alone with "
             "torch.save(model.state_dict(), path)."
         ) from None
+    except InputError:
+        raise
     # A damaged pickle or archive may raise anything.
     except Exception as error:
-        explain_bad_file(path, _KINDS, str(error))
-    for name, tensor in tensors.items():
-        stored = records.storages.get(tensor.storage.key, _Range(0, 0))
-        if tensor.span and tensor.stop > stored.nbytes:
-            explain_bad_file(path, _KINDS, f"{name} is truncated")
-    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        explain_bad_file(path, _KINDS, reason[:200])
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     check_size(shapes, path.stat().st_size, str(path))
-    verified: set[str] = set()  # keys of storages
 
     def read(name: str) -> np.ndarray:
-        key = tensors[name].storage.key
-        if key in records.storages and key not in verified:
-            if not _matches_crc(path, records.storages[key]):
-                explain_bad_file(
-                    path, _KINDS, f"{name} differs from its checksum"
-                )
-            verified.add(key)
-        return _read_tensor(path, records, name, tensors[name])
+        tensor = tensors[name].detach()
+        if tensor.is_floating_point() and tensor.element_size() == 2:
+            tensor = tensor.float()
+        return tensor.numpy()
 
     return TensorFile(shapes, read, str(path))
 
 
-def _matches_crc(path: pathlib.Path, stored: _Range) -> bool:
-    """Returns whether a range of the file matches its checksum, if any."""
-    if not stored.crc:
-        return True
-    crc, left = 0, stored.nbytes
-    with path.open("rb") as file:
-        file.seek(stored.offset)
-        while left and (chunk := file.read(min(left, _CHUNK))):
-            crc, left = zlib.crc32(chunk, crc), left - len(chunk)
-    return not left and crc == stored.crc
-
-
-def _read_tensor(
-    path: pathlib.Path, records: _Records, name: str, tensor: StoredTensor
-) -> np.ndarray:
-    span, code = tensor.span, tensor.dtype
-    is_bfloat16 = code == BFLOAT16
-    dtype = np.dtype("f4" if is_bfloat16 or code == "f2" else code)
-    if not span:  # An empty tensor may have no storage.
-        return np.empty(tensor.shape, dtype)
-    values = np.fromfile(
-        path,
-        np.dtype("u2" if is_bfloat16 else code).newbyteorder(records.byteorder),
-        count=span,
-        offset=records.storages[tensor.storage.key].offset + tensor.start,
-    )
-    # The strides below reach item `span - 1` and no further.
-    if values.size != span:
-        explain_bad_file(path, _KINDS, f"{name} is truncated")
-    if is_bfloat16:
-        values = (values.astype(np.uint32) << 16).view(np.float32)
-    values = values.astype(dtype, copy=False)
-    # A view: an expanded tensor takes no more memory than its storage.
-    strides = tuple(n * values.itemsize for n in tensor.strides)
-    return np.lib.stride_tricks.as_strided(values, tensor.shape, strides)
-
-
-def _open_zip(file: BinaryIO) -> _Records:
-    with open_zip(file) as archive:
-        members = {info.filename: info for info in archive.infolist()}
-    pickles = [name for name in members if name.endswith("/data.pkl")]
-    if len(pickles) != 1:
-        raise ValueError(f"{len(pickles)} entries are named data.pkl")
-    folder = pickles[0].removesuffix("data.pkl")
-    if folder + "constants.pkl" in members:
-        raise UnsupportedError("a TorchScript program, not a file of tensors")
-    ranges = {
-        name: _stored_range(file, info)
-        for name, info in members.items()
-        if name.startswith(folder)
-    }
-    byteorder = _read(file, ranges.get(folder + "byteorder", _Range(0, 0)))
-    if byteorder not in (b"", b"little", b"big"):
-        raise ValueError("the byte order is neither little nor big")
-    content, _ = unpickle(io.BytesIO(_read(file, ranges[pickles[0]])))
-    data = folder + "data/"
-    storages = {
-        name.removeprefix(data): stored
-        for name, stored in ranges.items()
-        if name.startswith(data)
-    }
-    return _Records(content, storages, ">" if byteorder == b"big" else "<")
-
-
-def _stored_range(file: BinaryIO, info: zipfile.ZipInfo) -> _Range:
-    """Locates the data of an archive's entry."""
-    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+def _load(path: pathlib.Path, *, is_zip: bool) -> Any:
+    """Returns the object in a file."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError(
+            f"{path}: PyTorch, which reads this format, is not installed; "
+            "`pip install torch`, or give the model as safetensors"
+        ) from None
+    if is_zip:
+        _check_archive(path)
+    else:
+        with path.open("rb") as file:
+            stream = io.BytesIO(file.read(MAX_PICKLE))
+        for _ in range(5):  # number, protocol, system, object, storage keys
+            check_limits(stream)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as of pickle protocols
+            return torch.load(
+                path, map_location="cpu", weights_only=True, mmap=is_zip
+            )
+    except pickle.UnpicklingError as error:
+        found = re.search(r"GLOBAL ([\w.]+)", str(error))
+        what = f"asks for {found[1][:80]}" if found else "has operations"
         raise UnsupportedError(
-            f"the archive was repacked ({info.filename} is compressed)"
-        )
-    file.seek(info.header_offset)
-    header = file.read(30)
-    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-        raise ValueError(f"{info.filename} has no header")
-    # torch pads the local header's extra field, unlike the directory's.
-    name_size = int.from_bytes(header[26:28], "little")
-    extra_size = int.from_bytes(header[28:30], "little")
-    offset = info.header_offset + 30 + name_size + extra_size
-    if offset + info.file_size > os.fstat(file.fileno()).st_size:
-        raise ValueError(f"{info.filename} is truncated")
-    # The CRC is 0 if torch was told not to compute checksums.
-    return _Range(offset, info.file_size, info.CRC)
+            f"its pickle {what}, which dense tensors of numbers do not need "
+            "(no code was executed)"
+        ) from None
 
 
-def _read(file: BinaryIO, stored: _Range) -> bytes:
-    if stored.nbytes > MAX_PICKLE:
-        raise UnsupportedError(f"its pickle takes {stored.nbytes} bytes")
-    file.seek(stored.offset)
-    content = file.read(stored.nbytes)
-    if stored.crc and zlib.crc32(content) != stored.crc:
-        raise ValueError("an entry differs from its checksum")
-    return content
+def _check_archive(path: pathlib.Path) -> None:
+    """Checks what PyTorch does not if it maps a file to memory."""
+    with path.open("rb") as file, open_zip(file) as archive:
+        for info in archive.infolist():
+            name = info.filename
+            if name.endswith("/constants.pkl"):
+                raise UnsupportedError(
+                    "a TorchScript program, not a file of tensors"
+                )
+            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+                raise UnsupportedError(
+                    f"the archive was repacked ({name} is compressed)"
+                )
+            if name.endswith("/data.pkl"):
+                if info.file_size > MAX_PICKLE:
+                    raise UnsupportedError(
+                        f"its pickle takes {info.file_size} bytes"
+                    )
+                check_limits(io.BytesIO(archive.read(info)))
+            if info.CRC:  # 0 if torch was told not to compute checksums.
+                with archive.open(info) as entry:
+                    while entry.read(_CHUNK):
+                        pass
 
 
-def _open_legacy(file: BinaryIO) -> _Records:
-    stream = io.BytesIO(file.read(MAX_PICKLE))
-    unpickle(stream)  # the magic number
-    protocol, _ = unpickle(stream)
-    if type(protocol) is not int or protocol != _LEGACY_PROTOCOL:
-        raise ValueError(f"the protocol is not {_LEGACY_PROTOCOL}")
-    unpickle(stream)  # properties of the machine that wrote the file
-    content, unpickler = unpickle(stream)
-    keys, _ = unpickle(stream)
-    if type(keys) is not list:
-        raise ValueError("there is no list of storages")
-    size = os.fstat(file.fileno()).st_size
-    position = stream.tell()
-    storages = {}
-    for key in keys:
-        if type(key) is not str or key not in unpickler.itemsizes:
-            raise ValueError("there is a storage that no tensor uses")
-        file.seek(position)
-        count = int.from_bytes(file.read(8), "little")
-        nbytes = count * unpickler.itemsizes[key]
-        storages[key] = _Range(position + 8, nbytes)
-        position += 8 + nbytes
-        if position > size:
-            raise ValueError(f"{size} of at least {position} bytes")
-    return _Records(content, storages, "<")  # on every machine
+def _check_plain(name: str, tensor: torch.Tensor) -> None:
+    """Rejects tensors that are not stored as plain numbers."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in _DTYPES or str(tensor.layout) != "torch.strided":
+        raise UnsupportedError(f"{name} is {dtype}, {tensor.layout}")
+    if tensor.device.type != "cpu" or tensor.is_neg() or tensor.is_conj():
+        raise UnsupportedError(f"{name} is not stored as plain numbers")
 
 
-def _state_dict(content: Any) -> dict[str, StoredTensor]:
+def _state_dict(content: Any) -> dict[str, torch.Tensor]:
     """Returns the dictionary of tensors: the object or one of its values."""
     if not isinstance(content, dict):
         raise UnsupportedError("it has no dictionary of tensors")
@@ -253,21 +174,25 @@ def _state_dict(content: Any) -> dict[str, StoredTensor]:
         (content,) = states.values()
     seen: set[int] = set()  # shared by all values, which may overlap
     for key, value in content.items():
-        if not isinstance(value, StoredTensor) and _has_nested_tensor(
-            value, seen
-        ):
+        if not _is_tensor(value) and _has_nested_tensor(value, seen):
             raise UnsupportedError(
                 f"its entry {str(key)[:80]} contains nested tensors"
             )
     return _tensors_of(content)
 
 
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
 def _has_tensors(entries: dict) -> bool:
-    return any(isinstance(value, StoredTensor) for value in entries.values())
+    return any(_is_tensor(value) for value in entries.values())
 
 
-def _tensors_of(entries: dict) -> dict[str, StoredTensor]:
-    tensors = {k: v for k, v in entries.items() if isinstance(v, StoredTensor)}
+def _tensors_of(entries: dict) -> dict[str, torch.Tensor]:
+    tensors = {k: v for k, v in entries.items() if _is_tensor(v)}
     for key in tensors:
         if not isinstance(key, str):
             raise UnsupportedError(
@@ -281,7 +206,7 @@ def _has_nested_tensor(value: Any, seen: set[int]) -> bool:
     pending = [value]
     while pending:
         value = pending.pop()
-        if isinstance(value, StoredTensor):
+        if _is_tensor(value):
             return True
         if isinstance(value, (dict, list, tuple)) and id(value) not in seen:
             seen.add(id(value))

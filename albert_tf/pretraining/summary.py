@@ -177,8 +177,8 @@ def end_summary(
     text = f"{steps} done, {seconds / 60:.1f} minutes this time"
     if "tokens_per_second" in result.metrics:
         text += f", {result.metrics['tokens_per_second']:,.0f} tokens/s"
-    if "matmul_share" in result.metrics:
-        text += f" ({result.metrics['matmul_share']:.0%} of matmul peak)"
+    if "gflops_per_second" in result.metrics:
+        text += f" ({result.metrics['gflops_per_second']:,.1f} GFLOP/s)"
     scores = []
     baselines = set().union(*known.values())
     for name, value in result.evaluation.items():

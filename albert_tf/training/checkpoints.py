@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,26 +23,12 @@ from albert_tf.training.checkpoint_files import (
     remove_unfinished,
     write_checkpoint,
 )
-from albert_tf.training.config import TrainingConfig
+from albert_tf.training.config import BatchRange, TrainingConfig
 from albert_tf.training.optimizers import by_name
 
 _logger = logging.getLogger(__name__)
 
-_ROLLBACKS = "rollbacks"
-
-
-class Rollback(NamedTuple):
-    """A rollback: the update that diverged, and the batches to skip.
-
-    Attributes:
-      step: the update that diverged, from 1.
-      first_batch: the first skipped batch of the data, from 0.
-      last_batch: the last skipped batch: that of the diverged update.
-    """
-
-    step: int
-    first_batch: int
-    last_batch: int
+_SKIPPED = "skipped_batches"
 
 
 class Checkpoints:
@@ -59,12 +45,10 @@ class Checkpoints:
         `training_variables`.
       seed: the seed of the run; checkpoints of another seed are not restored.
       keep: number of the newest checkpoints to keep, besides the best one.
-      rollback_steps: if given, the newest checkpoint that is at least this many
-        steps old is also kept, to return to if the run diverges.
       is_writer: whether this process writes.
 
     Attributes:
-      rollbacks: the rollbacks of the run so far; saved and restored with the
+      skipped: the batches that the run skips; saved and restored with the
         variables.
       time: the state of the run's `TimeBudget`, () without one; likewise.
     """
@@ -76,20 +60,18 @@ class Checkpoints:
         *,
         seed: int = 0,
         keep: int = 5,
-        rollback_steps: int | None = None,
         is_writer: bool = True,
     ):
         self._folder = os.fspath(folder)
         self._variables = dict(variables)
         self._seed = seed
         self._keep = keep
-        self._rollback_steps = rollback_steps
         self._is_writer = is_writer
         self._best = read_best(self._folder)
         self._step = 0  # last step that was saved or restored
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._pending: Future | None = None
-        self.rollbacks: tuple[Rollback, ...] = ()
+        self.skipped: tuple[BatchRange, ...] = ()
         self.time: tuple[float, ...] = ()
         if is_writer:
             remove_unfinished(self._folder)
@@ -98,7 +80,7 @@ class Checkpoints:
         """Starts to write the current values as the checkpoint of `step`.
 
         When it is complete, old checkpoints are pruned. Checkpoints of later
-        steps are removed, too: after a rollback their history is rewritten.
+        steps, which could not be read, are removed, too.
 
         Raises:
           OSError: if the previous checkpoint could not be written. An error of
@@ -168,21 +150,6 @@ class Checkpoints:
             if variable.dtype.is_floating
         )
 
-    def rewrite(self, step: int, rollbacks: tuple[Rollback, ...]) -> None:
-        """Rewrites the restored checkpoint with rollbacks, as the newest one.
-
-        Raises:
-          OSError: if it cannot be written.
-        """
-        self.rollbacks = rollbacks
-        if not self._is_writer:
-            return
-        # Remove later ones first: a run that is killed in between must not
-        # resume from them.
-        self._remove(lambda other: other > step)
-        self.save(step)
-        self.wait()
-
     def _snapshot(self, step: int) -> dict[str, tf.Tensor]:
         """Copies the current values to host memory.
 
@@ -196,8 +163,8 @@ class Checkpoints:
             }
             values["step"] = tf.constant(step, tf.int64)
             values["seed"] = tf.constant(self._seed, tf.int64)
-            if self.rollbacks:
-                values[_ROLLBACKS] = tf.constant(self.rollbacks, tf.int64)
+            if self.skipped:
+                values[_SKIPPED] = tf.constant(self.skipped, tf.int64)
             if self.time:
                 values[TIME] = tf.constant(self.time, tf.float64)
         return values
@@ -208,10 +175,6 @@ class Checkpoints:
         kept = set(past[-self._keep :])
         if self._best:
             kept.add(self._best.step)
-        if self._rollback_steps is not None:
-            kept.update(
-                [s for s in past if s <= step - self._rollback_steps][-1:]
-            )
         self._remove(lambda other: other <= step and other not in kept)
 
     def _remove(self, is_stale: Callable[[int], bool]) -> None:
@@ -219,13 +182,10 @@ class Checkpoints:
             if is_stale(step):
                 remove_checkpoint(path)
 
-    def restore_latest(self, at_most: int | None = None) -> int | None:
+    def restore_latest(self) -> int | None:
         """Restores the newest readable checkpoint.
 
         Damaged ones are skipped with a warning.
-
-        Args:
-          at_most: the last step that may be restored.
 
         Returns:
           The step of the checkpoint, or None if there is no checkpoint yet.
@@ -234,11 +194,7 @@ class Checkpoints:
           InputError: if the checkpoint belongs to another model, optimizer or
             seed, or no checkpoint can be read. Nothing is restored.
         """
-        found = {
-            step: path
-            for step, path in list_checkpoints(self._folder).items()
-            if at_most is None or step <= at_most
-        }
+        found = list_checkpoints(self._folder)
         for step in reversed(found):
             try:
                 values = read_checkpoint(found[step])
@@ -258,7 +214,7 @@ class Checkpoints:
     def _restore(self, values: dict[str, np.ndarray], source: str) -> None:
         seed = int(values.pop("seed", -1))
         values.pop("step", None)
-        rollbacks = values.pop(_ROLLBACKS, ())
+        skipped = values.pop(_SKIPPED, ())
         time = values.pop(TIME, ())
         if seed != self._seed:
             raise InputError(
@@ -272,7 +228,7 @@ class Checkpoints:
                 "resume with the settings it was written with"
             )
         assign_values(self._variables, values, source)
-        self.rollbacks = tuple(Rollback(*map(int, row)) for row in rollbacks)
+        self.skipped = tuple((int(a), int(b)) for a, b in skipped)
         self.time = tuple(map(float, time))
 
 
@@ -288,18 +244,17 @@ def open_checkpoints(
     Raises:
       InputError: if the settings require a folder.
     """
-    rolls_back = config.on_divergence == "rollback"
     if run_dir is None:
-        if rolls_back or config.best_metric:
-            name = "on_divergence='rollback'" if rolls_back else "best_metric"
-            raise InputError(f"{name} requires run_dir, a folder to write to")
+        if config.best_metric:
+            raise InputError(
+                "best_metric requires run_dir, a folder to write to"
+            )
         return None
     return Checkpoints(
         os.path.join(os.fspath(run_dir), FOLDER),
         variables,
         seed=config.seed,
         keep=config.keep_checkpoint_max,
-        rollback_steps=config.rollback_window - 1 if rolls_back else None,
         is_writer=is_writer,
     )
 

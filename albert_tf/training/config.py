@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -35,6 +36,10 @@ RENAMED_SETTINGS = {
     "save_steps": "save_checkpoints_steps",
     "total_steps": "num_train_steps",
 }
+
+# The first and the last batch of a range, from 0.
+BatchRange = tuple[int, int]
+_RANGE = re.compile(r"(\d{1,15})-(\d{1,15})", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -155,10 +160,11 @@ class TrainingConfig:
         group=EVALUATION,
         on_resume="may_change",
     )
-    on_divergence: Literal["stop", "rollback"] = setting(
-        "stop",
-        "If the loss is not finite or exceeds --max_loss: stop, or roll back "
-        "to a checkpoint and skip the batches that led there.",
+    skip_batches: str = setting(
+        "",
+        "Batches of the data that are not trained on, counted from 0, such as "
+        "those before a divergence: 100-200,350-350. They stay skipped when "
+        "the run is resumed.",
         group=DIVERGENCE,
         on_resume="may_change",
     )
@@ -167,14 +173,6 @@ class TrainingConfig:
         "Largest loss of a step that is not a divergence; 0: any finite loss.",
         group=DIVERGENCE,
         bounds="[0, inf)",
-        on_resume="may_change",
-    )
-    rollback_window: int = setting(
-        100,
-        "Number of batches that --on_divergence=rollback skips, ending with "
-        "the one that diverged.",
-        group=DIVERGENCE,
-        bounds="[1, inf)",
         on_resume="may_change",
     )
     dynamic_loss_scale: bool = setting(
@@ -187,6 +185,22 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         check_settings(self)
         self._check_early_stopping()
+        require(
+            self,
+            "skip_batches",
+            all(first <= last for first, last in self.skipped),
+            "ranges such as 100-200,350-350",
+        )
+
+    @property
+    def skipped(self) -> tuple[BatchRange, ...]:
+        """The ranges of `skip_batches`, (first, last); (1, 0) if malformed."""
+        parts = self.skip_batches.split(",") if self.skip_batches else []
+        found = [_RANGE.fullmatch(part.strip()) for part in parts]
+        return tuple(
+            (int(match[1]), int(match[2])) if match else (1, 0)
+            for match in found
+        )
 
     def _check_early_stopping(self) -> None:
         require(

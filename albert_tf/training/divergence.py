@@ -1,25 +1,23 @@
-"""Detection of divergence, and rollbacks.
+"""Detection of divergence, and batches that a run skips.
 
-A run trains on batches 0, 1, 2, ... of its data, except those that rollbacks
-skip. So a run that was rolled back ends with the same weights as one whose data
-never had these batches.
+A run trains on batches 0, 1, 2, ... of its data, except those that it skips
+(`TrainingConfig.skip_batches`). It ends with the same weights as a run whose
+data never had these batches.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.training.checkpoints import Checkpoints, Rollback
-from albert_tf.training.config import TrainingConfig
+from albert_tf.errors import InputError
+from albert_tf.training.config import BatchRange
 
-_logger = logging.getLogger(__name__)
-
-# Give up after this many rollbacks without a checkpoint beyond the divergence.
-_MAX_ROLLBACKS = 3
+# The step whose loss explodes is rarely the one that caused it: PaLM skipped
+# 200 to 500 batches (arXiv:2204.02311, section 5.1).
+_SUGGESTED = 100
 
 
 class Divergence(Exception):
@@ -63,113 +61,95 @@ def find_divergence(
     return offset, f"the loss is {loss:g}{bound}"
 
 
-def roll_back(
+def explain_divergence(
     divergence: Divergence,
-    config: TrainingConfig,
-    checkpoints: Checkpoints | None,
-    synchronize: Callable[[], object],
+    checkpoint: int,
+    skipped: Iterable[BatchRange],
     *,
     batch_size: int,
     first_step: int = 0,
-) -> int:
-    """Rolls back to a checkpoint from before a divergence, if configured to.
-
-    The batch that diverged and the `config.rollback_window - 1` batches before
-    it are skipped from now on: the step whose loss explodes is rarely the one
-    that caused it (PaLM, arXiv:2204.02311, section 5.1). The newest checkpoint
-    from before these batches is restored, and rewritten with the rollback. The
-    final weights do not depend on which checkpoint that is.
+) -> str:
+    """Returns what diverged, and how to go on.
 
     Args:
       divergence: the divergence.
-      config: settings of the run.
-      checkpoints: the checkpoints of the run, if any.
-      synchronize: waits for the other workers.
-      batch_size: examples per global batch, for the error message.
-      first_step: first update of the phase, for the error message.
-
-    Returns:
-      The step to continue from.
-
-    Raises:
-      FloatingPointError: if the run has to stop, or rolling back does not help.
+      checkpoint: step of the last checkpoint; 0 without one.
+      skipped: the batches that the run skips.
+      batch_size: examples per global batch.
+      first_step: first update of the phase.
     """
-    update = divergence.update
-    rollbacks = () if checkpoints is None else checkpoints.rollbacks
-    batch = batch_of(update, rollbacks)
+    skipped = tuple(skipped)
+    batch = batch_of(divergence.update, skipped)
     number = batch - first_step
     source = "the phase's" if first_step else "the"
-    first_example = number * batch_size
-    what = (
+    example = number * batch_size
+    first = max(batch + 1 - _SUGGESTED, batch_of(checkpoint, skipped))
+    go_on = "there is no checkpoint. Start again and skip"
+    if checkpoint:
+        go_on = f"the last checkpoint is of step {checkpoint}. To go on, skip"
+    return (
         f"{divergence} (batch {number} of {source} data, from 0: examples "
-        f"{first_example} to {first_example + batch_size - 1} in the order of "
-        "training)"
+        f"{example} to {example + batch_size - 1} in the order of training); "
+        f"{go_on} the batches that led here with "
+        f"--skip_batches={first}-{batch}; or start again with a lower learning "
+        "rate"
     )
-    if config.on_divergence == "stop" or checkpoints is None:
-        raise FloatingPointError(
-            f"{what}; the last checkpoint is from before. Lower the learning "
-            "rate, inspect that batch, or use on_divergence=rollback"
-        ) from None
-    first = max(0, update + 1 - config.rollback_window)
-    # The chief may still be writing a checkpoint that all workers list.
-    checkpoints.wait()
-    synchronize()
-    newest = max(checkpoints.steps(), default=0)
-    failed = [r for r in rollbacks if r.step > newest]
-    if len(failed) >= _MAX_ROLLBACKS:
-        raise FloatingPointError(
-            f"{what}; {len(failed)} rollbacks since the checkpoint of step "
-            f"{newest} did not help. Lower the learning rate"
-        ) from None
-    step = checkpoints.restore_latest(at_most=first)
-    if step is None:
-        raise FloatingPointError(
-            f"{what}; there is no checkpoint of step {first} or earlier to "
-            "roll back to"
-        ) from None
-    # The chief rewrites it only after all workers have read it.
-    synchronize()
-    rollback = Rollback(update + 1, batch_of(first, rollbacks), batch)
-    checkpoints.rewrite(step, (*rollbacks, rollback))
-    _logger.warning(
-        "%s; going back to step %d and skipping batches %d to %d",
-        what,
-        step,
-        rollback.first_batch,
-        rollback.last_batch,
-    )
-    return step
 
 
-def batch_of(update: int, rollbacks: Iterable[Rollback]) -> int:
+def batches_to_skip(
+    recorded: Iterable[BatchRange],
+    asked: Iterable[BatchRange],
+    step: int,
+) -> tuple[BatchRange, ...]:
+    """Returns the batches that a run skips from a checkpoint on.
+
+    Args:
+      recorded: the batches that the checkpoint's run skips.
+      asked: `TrainingConfig.skipped`.
+      step: the step of the checkpoint; 0 for a new run.
+
+    Raises:
+      InputError: if the run was trained on one of them already.
+    """
+    recorded = tuple(recorded)
+    added = [each for each in asked if each not in recorded]
+    reached = batch_of(step, recorded)
+    for first, last in added:
+        if first < reached:
+            raise InputError(
+                f"skip_batches={first}-{last}: the checkpoint of step {step} "
+                f"was trained on batches before {reached} already; skip later "
+                "ones, or remove it to go back to an earlier checkpoint"
+            )
+    return (*recorded, *added)
+
+
+def batch_of(update: int, skipped: Iterable[BatchRange]) -> int:
     """Returns the batch of the data that an update trains on, both from 0."""
-    skipped = {
-        batch
-        for rollback in rollbacks
-        for batch in range(rollback.first_batch, rollback.last_batch + 1)
-    }
-    batch = update
-    for other in sorted(skipped):
-        batch += other <= batch
+    batch, end = update, 0
+    for first, last in sorted(skipped):
+        first = max(first, end)  # Ranges may overlap.
+        if first <= min(batch, last):
+            batch += last + 1 - first
+        end = max(end, last + 1)
     return batch
 
 
 def batches_from(
     dataset_fn: Callable[[int], tf.data.Dataset],
     update: int,
-    rollbacks: Iterable[Rollback],
+    skipped: Iterable[BatchRange],
 ) -> tf.data.Dataset:
     """Returns the batches from that of `update` on, without skipped ones.
 
     Args:
       dataset_fn: returns the batches of the data from a given number on.
       update: the next update, from 0.
-      rollbacks: the rollbacks of the run.
+      skipped: the batches that the run skips.
     """
-    first = batch_of(update, rollbacks)
+    first = batch_of(update, skipped)
     dataset = dataset_fn(first)
-    later = [(r.first_batch, r.last_batch) for r in rollbacks]
-    later = [(begin, end) for begin, end in later if end >= first]
+    later = [(begin, end) for begin, end in skipped if end >= first]
     if not later:
         return dataset
     begins, ends = np.array(later, np.int64).T

@@ -9,8 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.training.checkpoints import Rollback
-from albert_tf.training.config import TrainingConfig
+from albert_tf.training.config import BatchRange, TrainingConfig
 from albert_tf.training.divergence import batches_from
 from albert_tf.training.input import GlobalBatches, slice_size
 from albert_tf.training.loss import Loss
@@ -31,11 +30,11 @@ class TrainingPhase:
       dataset_fn: `dataset_fn(first_batch)` returns the global batches of the
         phase from number `first_batch` (from 0) on, all of one size and enough
         for all steps. Update `first_step + k` trains on batch k, or on a later
-        one after rollbacks.
+        one if batches are skipped.
       loss: the loss and its metrics.
       gradient_accumulation_steps: micro-batches per replica.
       flops_per_example: FLOPs of the matrix products for one example, forward
-        and backward; None: `matmul_share` is not logged.
+        and backward; None: their rate is not logged.
       name: name of the phase in the log.
       num_shards: equal shards of each batch that can be read independently. A
         host reads its own rows if the number of hosts divides `num_shards`:
@@ -59,7 +58,7 @@ class TrainingPhase:
     evaluate: Callable[[], Mapping[str, float]] | None = None
 
     def batches(
-        self, update: int, rollbacks: Iterable[Rollback]
+        self, update: int, skipped: Iterable[BatchRange]
     ) -> GlobalBatches:
         """Returns the batches from that of `update` (of the run) on."""
 
@@ -69,7 +68,7 @@ class TrainingPhase:
                     number - self.first_step, *input_context
                 ),
                 update,
-                rollbacks,
+                skipped,
             )
 
         def per_host_fn(

@@ -149,8 +149,8 @@ def _shown(values: Mapping[str, float]) -> list[str]:
 def _full(name: str, value: float) -> str:
     if name == "tokens_per_second":
         return f"{value:,.0f} tokens/s"
-    if name == "matmul_share":
-        return f"{value:.0%} of matmul peak"
+    if name == "gflops_per_second":
+        return f"{value:,.1f} GFLOP/s"
     if name == "input_wait_share":
         return f"{value:.0%} input wait"
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -160,8 +160,7 @@ def _full(name: str, value: float) -> str:
 def _short(name: str, value: float) -> str:
     if name.endswith(_ACCURACY):
         return f"{name.removesuffix(_ACCURACY)} {value:.1%}"
-    text = _full(name, value).replace("matmul peak", "peak")
-    return text.replace("input wait", "wait")
+    return _full(name, value).replace("input wait", "wait")
 
 
 def print_stop(

@@ -1,4 +1,4 @@
-"""The training loop: steps, evaluation, checkpoints, logs and rollbacks."""
+"""The training loop: steps, evaluation, checkpoints and logs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ from albert_tf.training.checkpoints import (
     open_checkpoints,
     training_variables,
 )
-from albert_tf.training.config import TrainingConfig
+from albert_tf.training.config import BatchRange, TrainingConfig
 from albert_tf.training.distribution import check_model
-from albert_tf.training.divergence import Divergence, find_divergence, roll_back
+from albert_tf.training.divergence import (
+    Divergence,
+    batches_to_skip,
+    explain_divergence,
+    find_divergence,
+)
 from albert_tf.training.evaluations import Evaluate, Evaluations
 from albert_tf.training.input import (
     GlobalBatches,
@@ -36,7 +41,6 @@ from albert_tf.training.logging import (
 )
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.matmul_peak import matmul_peak
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
@@ -108,6 +112,7 @@ class Trainer:
                 )
         self._phase: TrainingPhase | None = None  # the current one
         self._checked: dict[int, GlobalBatches] = {}
+        self._skipped: tuple[BatchRange, ...] = ()
 
     def fit(
         self,
@@ -129,8 +134,8 @@ class Trainer:
             the model has the averaged weights while it runs.
           start: called once the first batch and the checkpoint to resume from
             are read and checked, before anything is written.
-          flops_per_example: see `TrainingPhase`. If given, `matmul_share` is
-            logged: the fraction of the measured peak of the machine.
+          flops_per_example: see `TrainingPhase`. If given, their rate is logged
+            as `gflops_per_second`.
           initial_values: values to start a new run with, such as moments of
             another run, under the names of `training_variables`.
           callbacks: Keras callbacks; see `RunCallbacks`.
@@ -143,8 +148,8 @@ class Trainer:
         Raises:
           InputError: if arguments and data do not fit together, or the
             checkpoint belongs to another run.
-          FloatingPointError: if the run diverges, and rolling back was not
-            requested or did not help. The last checkpoint is from before.
+          FloatingPointError: if the run diverges. The last checkpoint is from
+            before.
           OSError: if a checkpoint cannot be written. Earlier ones are intact.
           LostWorkerError: if another worker has died.
         """
@@ -183,6 +188,13 @@ class Trainer:
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
+            self._skipped = batches_to_skip(
+                checkpoints.skipped if checkpoints else (),
+                config.skipped,
+                step or 0,
+            )
+            if checkpoints:
+                checkpoints.skipped = self._skipped
             self._budget = TimeBudget(
                 config.max_minutes,
                 self._schedule,
@@ -204,24 +216,10 @@ class Trainer:
             if start is not None:
                 start()
             self._callbacks.begin(step or 0)
-            self._peak = None
-            if any(phase.flops_per_example for _, phase, _ in remaining):
-                self._peak = matmul_peak(strategy, self._model.compute_dtype)
-            while True:
-                try:
-                    result = self._run(step)
-                    break
-                except Divergence as divergence:
-                    self._checked.clear()  # They include batches to skip.
-                    assert self._phase is not None  # See `_enter_phase`.
-                    step = roll_back(
-                        divergence,
-                        config,
-                        checkpoints,
-                        synchronize=any_worker(strategy, lambda: False),
-                        batch_size=self._batch_size,
-                        first_step=self._phase.first_step,
-                    )
+            try:
+                result = self._run(step)
+            except Divergence as divergence:
+                raise FloatingPointError(self._explain(divergence)) from None
             self._callbacks.end()
             # When `fit` returns, any worker may read what the chief wrote.
             on_chief(
@@ -231,6 +229,21 @@ class Trainer:
             early = result.stopped_early
             print_stop(result.steps, config, self._run_dir, early=early)
         return result
+
+    def _explain(self, divergence: Divergence) -> str:
+        assert self._phase is not None  # See `_enter_phase`.
+        steps: list[int] = []
+        if self._checkpoints is not None:
+            # The chief may still be writing one.
+            self._checkpoints.wait()
+            steps = self._checkpoints.steps()
+        return explain_divergence(
+            divergence,
+            max(steps, default=0),
+            self._skipped,
+            batch_size=self._batch_size,
+            first_step=self._phase.first_step,
+        )
 
     def _run(self, restored: int | None) -> TrainingResult:
         """Trains until the last step or a stop.
@@ -301,17 +314,13 @@ class Trainer:
         config, step = self._config, restored or 0
         lines = read_metrics(self._run_dir) if self._run_dir else []
         self._evaluations.restore(lines, step)
-        if config.on_divergence == "rollback" and restored is None:
-            assert self._checkpoints is not None  # See `open_checkpoints`.
-            self._checkpoints.save(0)
         due = self._budget.is_last(step) or config.evaluates_at(step)
         if due and not self._evaluations.is_done(step):
             return self._evaluate_at(step, saved=True)
         return {}
 
     def _batches(self, step: int, phase: TrainingPhase) -> GlobalBatches:
-        rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
-        return phase.batches(step, rollbacks)
+        return phase.batches(step, self._skipped)
 
     def _enter_phase(self, step: int) -> int:
         """Prepares training from a step on; returns the end of its phase."""
@@ -319,7 +328,6 @@ class Trainer:
         # Building a dataset traces its functions, so reuse the checked one.
         data = self._checked.pop(step, None) or self._batches(step, phase)
         self._batch_size = static_batch_size(data.dataset)
-        # A phase is traced once, even if rollbacks restart its data.
         if self._phase is not phase:
             self._phase = phase
             self._train_step = phase.train_step(
@@ -367,10 +375,9 @@ class Trainer:
         metrics["learning_rate"] = float(self._schedule(step - 1))
         if self._loss_scale is not None:
             metrics["loss_scale"] = float(self._loss_scale.scale)
-        if self._peak and phase.flops_per_example:
-            rate = metrics["examples_per_second"]
-            flops = rate * phase.flops_per_example
-            metrics["matmul_share"] = flops / self._peak
+        if phase.flops_per_example:
+            flops = metrics["examples_per_second"] * phase.flops_per_example
+            metrics["gflops_per_second"] = flops / 1e9
         self._log.report(step, "train", metrics, details)
         self._callbacks.report_training(step, metrics)
         return metrics

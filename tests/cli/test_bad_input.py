@@ -237,7 +237,6 @@ BAD_INPUT = {
         ("--num_train_epochs=nan", "must be finite and in (0, 1000000]"),
         ("--runs=0", "runs=0 must be in [1, 1000]"),
         ("--classes=a,,b", "classes='' must not be empty"),
-        ("--cache_dir=", "cache_dir='' must not be empty"),
         ("--output=", "output='' must not be empty"),
         ("--output=device", "device"),
     ],

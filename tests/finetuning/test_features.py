@@ -3,9 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
-from albert_tf.finetuning.feature_cache import read_features, write_features
-from albert_tf.finetuning.features import Features, FeaturesBuilder
+from albert_tf.finetuning.features import FeaturesBuilder
 
 
 def make_features():
@@ -25,19 +23,6 @@ def make_choices():
     for length in (2, 4, 3, 3, 5, 1):
         builder.append(list(range(10, 10 + length)), [0] * length)
     return builder.build(labels=[0, 1, 0])
-
-
-def assert_equal(features, others):
-    for field in dataclasses.fields(Features):
-        a, b = getattr(features, field.name), getattr(others, field.name)
-        if isinstance(a, dict):
-            assert a.keys() == b.keys()
-            for name in a:
-                np.testing.assert_array_equal(a[name], b[name])
-                if isinstance(a[name], np.ndarray):
-                    assert a[name].dtype == b[name].dtype
-        else:
-            np.testing.assert_array_equal(a, b)
 
 
 def test_batches_are_padded_to_the_longest_sequence():
@@ -111,43 +96,3 @@ def test_inconsistent_features_are_refused():
     ):
         with pytest.raises(ValueError, match=next(iter(change))[:4]):
             dataclasses.replace(features, **change)
-
-
-@pytest.mark.parametrize("features", [make_features(), make_choices()])
-def test_files_restore_features(features, tmp_path):
-    path = tmp_path / "features.anything"
-    key = {"task": "x", "lengths": [1, 2]}
-    write_features(features, "ä", key, path)
-    assert list(tmp_path.iterdir()) == [path]
-    read, remarks = read_features(path, key)
-    assert_equal(read, features)
-    assert remarks == "ä"
-    with pytest.raises(InputError, match="features of another key"):
-        read_features(path, {"task": "y"})
-
-
-def test_damaged_files_are_refused(tmp_path):
-    features = make_features()
-    path = tmp_path / "features.npz"
-    write_features(features, "", {}, path)
-    content = path.read_bytes()
-    damaged = [content[:n] for n in range(0, len(content), 97)]
-    for place in range(0, len(content), 3):
-        flipped = bytearray(content)
-        flipped[place] ^= 1 << place % 8
-        damaged.append(bytes(flipped))
-    refusals = []
-    for each in damaged:
-        path.write_bytes(each)
-        try:
-            read, _ = read_features(path, {})
-        except InputError as error:
-            refusals.append(str(error))
-        else:
-            assert_equal(
-                read, features
-            )  # A time stamp, say, is of no importance.
-    assert len(refusals) > len(damaged) / 2
-    assert all(str(path) in x and "\n" not in x for x in refusals)
-    with pytest.raises(InputError, match="nothing.npz"):
-        read_features(tmp_path / "nothing.npz", {})

@@ -30,9 +30,8 @@ def test_flags_reach_what_they_are_for(
         "train_batch_size": 16,
         "ema_decay": 0.5,
         "best_metric": "mlm_loss",
-        "on_divergence": "rollback",
         "max_loss": 50.0,
-        "rollback_window": 2,
+        "skip_batches": "2-3",
         "max_eval_steps": 2,
     }
     flags = {"num_train_steps": 8, "eval_steps": 4, "log_steps": 2}
@@ -68,4 +67,7 @@ def test_flags_reach_what_they_are_for(
     )
     values = read_checkpoint(run / "checkpoints" / "step-00000008")
     kinds = {name.split("/")[0] for name in values} - {"step", "seed"}
-    assert kinds == {"model", "optimizer", "average", "loss_scale"}
+    assert kinds == {
+        *("model", "optimizer", "average", "loss_scale"),
+        "skipped_batches",
+    }

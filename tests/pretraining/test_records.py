@@ -86,7 +86,7 @@ def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
     count(record_files, "count_records")
     records = open_records(folder, heldout=True)
     records.check_model(small_model)
-    for step in (0, 3):  # The second is a rollback.
+    for step in (0, 3):  # The second resumes.
         records.dataset(8, first_example=8 * step)
     records.dataset(8, training=False, split="heldout")
     assert records.identity == records.identity

@@ -118,7 +118,7 @@ def test_end_summary_has_baselines():
     result = TrainingResult(
         12000,
         False,
-        {"loss": 7.0, "tokens_per_second": 8600.0, "matmul_share": 0.61},
+        {"loss": 7.0, "tokens_per_second": 8600.0, "gflops_per_second": 61.2},
         {
             **{"loss": 7.1, "mlm_accuracy": 0.1295, "sop_accuracy": 0.55},
             **{"mlm_unigram_accuracy": 0.0498, "sop_chance": 0.501},
@@ -126,8 +126,8 @@ def test_end_summary_has_baselines():
         },
     )
     assert end_summary(result, 90.0).splitlines() == [
-        "12,000 steps done, 1.5 minutes this time, 8,600 tokens/s (61% of "
-        "matmul peak)",
+        "12,000 steps done, 1.5 minutes this time, 8,600 tokens/s (61.2 "
+        "GFLOP/s)",
         "held out: loss 7.1000, mlm_accuracy 0.1295 (most frequent token: "
         "0.0498), sop_accuracy 0.5500 (chance: 0.5010, punctuation rule: "
         "0.5000, shallow classifier: 0.5400)",

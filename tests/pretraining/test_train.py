@@ -44,8 +44,8 @@ def test_logged_metrics(run):
     assert [line["step"] for line in train] == [4, 8, 12]
     for name in (
         "loss mlm_loss sop_loss mlm_accuracy sop_accuracy learning_rate "
-        "gradient_norm examples_per_second tokens_per_second matmul_share "
-        "input_wait_share"
+        "gradient_norm examples_per_second tokens_per_second "
+        "gflops_per_second input_wait_share"
     ).split():
         assert name in train[0]["values"]
     values = train[0]["values"]

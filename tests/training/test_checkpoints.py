@@ -19,15 +19,13 @@ from albert_tf.training.checkpoints import (
 )
 
 
-def make(folder, seed=0, keep=5, rollback_steps=None, **values):
+def make(folder, seed=0, keep=5, **values):
     """Variables of the given initial values, and their checkpoints."""
     variables = {
         f"model/layer/{name}": tf.Variable(value)
         for name, value in values.items()
     }
-    return variables, Checkpoints(
-        folder, variables, seed=seed, keep=keep, rollback_steps=rollback_steps
-    )
+    return variables, Checkpoints(folder, variables, seed=seed, keep=keep)
 
 
 def save(checkpoints, *steps):
@@ -82,15 +80,6 @@ def test_keeps_the_newest(tmp_path):
         "step-00000003",
         "step-00000010",
     }
-
-
-def test_one_far_enough_back_stays(tmp_path):
-    _, checkpoints = make(tmp_path, keep=2, rollback_steps=5, a=1.0)
-    stays = []
-    for step in (1, 3, 6, 9, 11, 12):
-        save(checkpoints, step)
-        stays.append(list(list_checkpoints(tmp_path)))
-    assert stays[2:] == [[1, 3, 6], [3, 6, 9], [6, 9, 11], [6, 11, 12]]
 
 
 def test_values_are_those_of_the_moment(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Runs that diverge: stopped, or rolled back."""
+"""Runs that diverge, and batches that are skipped."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.checkpoints import Rollback
 from albert_tf.training.divergence import (
     batch_of,
     batches_from,
@@ -45,7 +44,6 @@ def run(toy, strategy, data, run_dir, *, loss=None, rate=0.02, **settings):
             "num_train_steps": 20,
             "save_checkpoints_steps": 5,
             "log_steps": 5,
-            "rollback_window": 3,
             **settings,
         },
     )
@@ -53,10 +51,10 @@ def run(toy, strategy, data, run_dir, *, loss=None, rate=0.02, **settings):
     return [model.weight.numpy(), *(slot.numpy() for slot in slots)]
 
 
-def rollbacks(run_dir):
+def skipped(run_dir):
     found = list_checkpoints(run_dir / "checkpoints")
     values = read_checkpoint(found[max(found)])
-    return values["rollbacks"].tolist()
+    return values["skipped_batches"].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -67,91 +65,65 @@ def expected(toy, tmp_path_factory):
     return run(toy, strategy, batches({}, removed=[9, 10, 11]), folder)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"save_checkpoints_steps": 5},
-        {
-            "save_checkpoints_steps": 4,
-            "steps_per_loop": 3,
-            "keep_checkpoint_max": 1,
-        },
-        # With rollbacks, step 0 is saved, too.
-        {"save_checkpoints_steps": 100},
-    ],
-)
-def test_rolled_back_run_equals_one_without_the_batches(
-    toy, one_device, tmp_path, expected, settings, caplog
-):
-    with caplog.at_level("WARNING"):
-        found = run(
-            toy,
-            one_device,
-            batches({11: NAN}),
-            tmp_path,
-            on_divergence="rollback",
-            **settings,
-        )
+def assert_same(found, expected):
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert rollbacks(tmp_path) == [[12, 9, 11]]
-    assert (
+
+
+def test_message_says_how_to_go_on(toy, one_device, tmp_path, expected):
+    data = batches({11: NAN})
+    with pytest.raises(FloatingPointError) as error:
+        run(toy, one_device, data, tmp_path, save_checkpoints_steps=9)
+    assert str(error.value) == (
         "the loss is nan at step 12 (batch 11 of the data, from 0: examples 22 "
-        "to 23 in the order of training); going back to step " in caplog.text
+        "to 23 in the order of training); the last checkpoint is of step 9. To "
+        "go on, skip the batches that led here with "
+        "--skip_batches=9-11; or start again with a lower learning rate"
     )
-    assert "skipping batches 9 to 11" in caplog.text
+    found = run(toy, one_device, data, tmp_path, skip_batches="9-11")
+    assert_same(found, expected)
+    assert skipped(tmp_path) == [[9, 11]]
     lines = read_metrics(tmp_path)
-    assert [x["step"] for x in lines if x["step"] % 5 == 0] == [5, 10, 15, 20]
     assert all(x["values"]["loss"] is not None for x in lines)
 
 
-def test_killed_and_resumed_run_with_rollbacks_is_the_same(
-    toy, one_device, tmp_path
+def test_killed_and_resumed_run_that_skips_batches_is_the_same(
+    toy, one_device, tmp_path, expected
 ):
-    data = batches({2: NAN, 11: NAN, 16: 1e6})
-    settings = {"on_divergence": "rollback", "max_loss": 100.0}
-    undisturbed = run(toy, one_device, data, tmp_path / "a", **settings)
-    assert rollbacks(tmp_path / "a") == [[3, 0, 2], [9, 9, 11], [11, 14, 16]]
-
     def killed():
         raise KeyboardInterrupt
 
-    for step in (4, 12):
+    # The range is given once, and again; later it is in the checkpoint.
+    for step, given in ((4, "9-11"), (8, "9-11"), (16, "")):
         with pytest.raises(KeyboardInterrupt):
             run(
                 toy,
                 one_device,
-                data,
-                tmp_path / "b",
+                batches({11: NAN}),
+                tmp_path,
                 evaluate=killed,
                 eval_steps=step,
-                **settings,
+                save_checkpoints_steps=2,
+                skip_batches=given,
             )
-    resumed = run(toy, one_device, data, tmp_path / "b", **settings)
-    assert rollbacks(tmp_path / "b") == rollbacks(tmp_path / "a")
-    for ours, theirs in zip(resumed, undisturbed, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    found = run(toy, one_device, batches({11: NAN}), tmp_path)
+    assert_same(found, expected)
 
 
 @pytest.mark.long
-def test_two_replicas_roll_back_too(toy, two_replicas, tmp_path):
+def test_two_replicas_skip_batches_too(toy, two_replicas, tmp_path):
     data = batches({11: NAN})
-    found = run(
-        toy, two_replicas, data, tmp_path / "a", on_divergence="rollback"
-    )
-    assert rollbacks(tmp_path / "a") == [[12, 9, 11]]
+    found = run(toy, two_replicas, data, None, skip_batches="9-11")
     clean = batches({}, removed=[9, 10, 11])
-    expected = run(toy, two_replicas, clean, tmp_path / "b")
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(found, run(toy, two_replicas, clean, None))
 
 
-def test_rollbacks_that_do_not_help_end(toy, one_device, tmp_path):
-    bad = dict.fromkeys(range(11, 100), NAN)
+def test_batches_trained_on_cannot_be_skipped(toy, one_device, tmp_path):
+    run(toy, one_device, batches({}), tmp_path, num_train_steps=10)
     with pytest.raises(
-        FloatingPointError, match="step 6 .* 3 rollbacks since .* did not help"
+        InputError, match="skip_batches=9-11: the checkpoint of step 10 was"
     ):
-        run(toy, one_device, batches(bad), tmp_path, on_divergence="rollback")
+        run(toy, one_device, batches({}), tmp_path, skip_batches="9-11")
 
 
 def test_loss_above_the_bound_stops(toy, one_device, tmp_path):
@@ -161,16 +133,6 @@ def test_loss_above_the_bound_stops(toy, one_device, tmp_path):
     ):
         run(toy, one_device, batches({12: 2e3}), tmp_path, max_loss=50.0)
     assert max(list_checkpoints(tmp_path / "checkpoints")) == 10
-    # The same command goes on from there if told how.
-    run(
-        toy,
-        one_device,
-        batches({12: 2e3}),
-        tmp_path,
-        max_loss=50.0,
-        on_divergence="rollback",
-    )
-    assert rollbacks(tmp_path) == [[13, 10, 12]]
 
 
 def test_non_finite_weights_are_not_saved(toy, one_device, tmp_path):
@@ -186,25 +148,6 @@ def test_non_finite_weights_are_not_saved(toy, one_device, tmp_path):
     assert not list_checkpoints(tmp_path / "checkpoints")
 
 
-def test_float16_rolls_back(toy, one_device, tmp_path):
-    data = batches({11: NAN, 6: 3e4})
-    run(
-        toy,
-        one_device,
-        data,
-        tmp_path,
-        loss=toy.NoisyLoss(half=True),
-        dynamic_loss_scale=True,
-        on_divergence="rollback",
-    )
-    # Batch 6 overflows at the first scale, so its step is only skipped.
-    assert rollbacks(tmp_path) == [[12, 9, 11]]
-    found = list_checkpoints(tmp_path / "checkpoints")
-    values = read_checkpoint(found[20])
-    assert values["loss_scale/scale"] == 2.0**14
-    assert values["loss_scale/good_steps"] == 13
-
-
 def test_float16_that_overflows_without_scale_stops(toy, one_device, tmp_path):
     data = batches(dict.fromkeys(range(100), 1e5))
     with pytest.raises(FloatingPointError, match="the gradient norm is .*16 "):
@@ -216,11 +159,6 @@ def test_float16_that_overflows_without_scale_stops(toy, one_device, tmp_path):
             loss=toy.NoisyLoss(half=True),
             dynamic_loss_scale=True,
         )
-
-
-def test_rollback_without_a_folder_is_an_error(toy, one_device):
-    with pytest.raises(InputError, match="'rollback' requires run_dir"):
-        run(toy, one_device, batches({}), None, on_divergence="rollback")
 
 
 def test_first_step_that_is_bad_is_found():
@@ -239,34 +177,37 @@ def test_first_step_that_is_bad_is_found():
     assert find_divergence(rows, 1.5) == (1, "the loss is nan")
 
 
-# Of the first run of updates 3 and 4; of what is then update 4, and of 1 to 4.
-ROLLBACKS = [Rollback(5, 3, 4), Rollback(5, 6, 6), Rollback(5, 1, 8)]
+RANGES = [(3, 4), (6, 6), (1, 8)]
 
 
 @pytest.mark.parametrize(
-    ("rollbacks", "batches"),
+    ("ranges", "batches"),
     [
-        (ROLLBACKS[:0], [0, 1, 2, 3, 4, 5, 6]),
-        (ROLLBACKS[:1], [0, 1, 2, 5, 6, 7, 8]),
-        (ROLLBACKS[:2], [0, 1, 2, 5, 7, 8, 9]),
-        (ROLLBACKS, [0, 9, 10, 11, 12, 13, 14]),
+        (RANGES[:0], [0, 1, 2, 3, 4, 5, 6]),
+        (RANGES[:1], [0, 1, 2, 5, 6, 7, 8]),
+        (RANGES[:2], [0, 1, 2, 5, 7, 8, 9]),
+        (RANGES, [0, 9, 10, 11, 12, 13, 14]),
     ],
 )
-def test_skipped_batches_are_left_out(rollbacks, batches):
-    assert [batch_of(update, rollbacks) for update in range(7)] == batches
+def test_ranges_are_left_out(ranges, batches):
+    assert [batch_of(update, ranges) for update in range(7)] == batches
     for start in range(7):
         dataset = batches_from(
-            lambda first: tf.data.Dataset.range(first, 30), start, rollbacks
+            lambda first: tf.data.Dataset.range(first, 30), start, ranges
         )
         assert list(dataset.as_numpy_iterator())[: 7 - start] == batches[start:]
 
 
-def test_without_rollbacks_the_dataset_is_as_it_was():
+def test_without_ranges_the_dataset_is_as_it_was():
     dataset = tf.data.Dataset.range(10)
     assert batches_from(lambda _: dataset, 3, ()) is dataset
 
 
 def test_shapes_stay_static():
     dataset = tf.data.Dataset.range(40).batch(4, drop_remainder=True)
-    left = batches_from(lambda first: dataset.skip(first), 0, ROLLBACKS[:1])
+    left = batches_from(lambda first: dataset.skip(first), 0, RANGES[:1])
     assert left.element_spec == dataset.element_spec
+
+
+def test_a_long_range_is_no_loop():
+    assert batch_of(7, [(3, 10**12)]) == 10**12 + 5

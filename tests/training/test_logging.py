@@ -110,7 +110,7 @@ METRICS = {
     "mlm_loss": 2.0,
     "gradient_norm": 1.0,
     "tokens_per_second": 1234.0,
-    "matmul_share": 0.614,
+    "gflops_per_second": 61.4,
     "input_wait_share": 0.031,
 }
 
@@ -138,7 +138,7 @@ def test_terminal_gets_one_live_line(monkeypatch):
     text = terminal.getvalue()
     live = text.split("\r")[-1]
     assert live.startswith("step 50/100, 00:")
-    shown = "loss 2.5, mlm 25.0%, 1,234 tokens/s, 61% of peak, 3% wait"
+    shown = "loss 2.5, mlm 25.0%, 1,234 tokens/s, 61.4 GFLOP/s, 3% wait"
     assert f" left, {shown} |" in live
     assert "step 50, eval: loss 3.5, mlm_accuracy 0.2\n" in text
     assert text.count("\n") == 2
@@ -155,7 +155,7 @@ def test_narrow_terminal_loses_the_bar_first(monkeypatch):
     progress.close()
     live = terminal.getvalue().split("\r")[-1].rstrip("\n")
     assert len(live) <= 80
-    assert "61% of peak" in live
+    assert "61.4 GFLOP/s" in live
 
 
 def test_file_gets_a_line_a_report(capsys, clock):
@@ -167,7 +167,7 @@ def test_file_gets_a_line_a_report(capsys, clock):
     progress.close()
     assert capsys.readouterr().err.splitlines() == [
         "step 50/100, train: loss 2.5, mlm_accuracy 0.25, mlm_loss 2, "
-        "1,234 tokens/s, 61% of matmul peak, 3% input wait, 01:40 left",
+        "1,234 tokens/s, 61.4 GFLOP/s, 3% input wait, 01:40 left",
         "step 50/100, eval: loss 3.5",
     ]
 

@@ -206,7 +206,7 @@ def test_phase_begins_with_changed_variables(
     assert_same(parts, whole)
 
 
-def test_rollback_over_a_boundary(train, toy, one_device, tmp_path):
+def test_skipped_batches_over_a_boundary(train, toy, one_device, tmp_path):
     def run(name, bad=-1, removed=(), **settings):
         data = [
             TrainingPhase(0, numbers(2, removed=removed), toy.NoisyLoss()),
@@ -221,21 +221,21 @@ def test_rollback_over_a_boundary(train, toy, one_device, tmp_path):
             one_device,
             data,
             tmp_path / name,
-            on_divergence="rollback",
-            rollback_window=5,
             **settings,
         )
 
     # The batch of update 9, the second of its phase, and the four before it.
-    run("rolled_back", bad=1)
-    found = values(tmp_path / "rolled_back")
-    assert found["rollbacks"].tolist() == [[10, 5, 9]]
+    skips = {"bad": 1, "skip_batches": "5-9"}
+    run("skipping", **skips)
+    found = values(tmp_path / "skipping")
+    assert found["skipped_batches"].tolist() == [[5, 9]]
     run("clean", removed=range(5, 10))
-    assert_same(tmp_path / "rolled_back", tmp_path / "clean", but=["rollbacks"])
+    but = ["skipped_batches"]
+    assert_same(tmp_path / "skipping", tmp_path / "clean", but=but)
     with pytest.raises(KeyboardInterrupt):
-        run("killed", bad=1, killed_at=12)
-    run("killed", bad=1)
-    assert_same(tmp_path / "killed", tmp_path / "rolled_back")
+        run("killed", killed_at=12, **skips)
+    run("killed", **skips)
+    assert_same(tmp_path / "killed", tmp_path / "skipping")
 
 
 def test_every_phase_is_checked_before_the_first_step(

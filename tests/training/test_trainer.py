@@ -257,3 +257,17 @@ def test_overflow_halves_the_scale_and_leaves_the_weights(toy, one_device):
     assert result.metrics["loss_scale"] == 2.0**12
     assert np.isnan(result.metrics["gradient_norm"])
     np.testing.assert_array_equal(model.weight, np.ones(3))
+
+
+def test_rate_of_operations_is_logged(toy, one_device):
+    def metrics(**arguments):
+        _, result = toy.train_one_weight(
+            one_device, toy.SeedLoss(), num_train_steps=4, **arguments
+        )
+        return result.metrics
+
+    found = metrics(flops_per_example=10**6)
+    assert found["gflops_per_second"] == pytest.approx(
+        found["examples_per_second"] / 1e3
+    )
+    assert "gflops_per_second" not in metrics()

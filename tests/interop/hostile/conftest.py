@@ -153,6 +153,7 @@ def save_torch(path, checkpoint):
 def write_torch(path, pickled, data=None):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a/data.pkl", pickled)
+        archive.writestr("a/version", "3\n")
         for key, content in (data or {}).items():
             archive.writestr(f"a/data/{key}", content)
 

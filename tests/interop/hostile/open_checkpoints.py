@@ -5,6 +5,7 @@ arrays are read. It answers with a line of JSON: "opened" and a fingerprint of
 the arrays and the vocabulary, or the type of the error and its message.
 """
 
+import contextlib
 import hashlib
 import json
 import resource
@@ -16,6 +17,9 @@ import safetensors.numpy  # noqa: F401
 from albert_tf.errors import InputError
 from albert_tf.interop import saved_model  # noqa: F401
 from albert_tf.interop.open_checkpoint import open_checkpoint
+
+with contextlib.suppress(ImportError):
+    import torch  # noqa: F401
 
 SPARE = 512 << 20
 

@@ -1,0 +1,61 @@
+"""Ids, records, weights and flags are what they were when frozen."""
+
+import importlib.util
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+_spec = importlib.util.spec_from_file_location(
+    "frozen", pathlib.Path(__file__).with_name("frozen.py")
+)
+frozen = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(frozen)
+
+VALUES = json.loads(frozen.FILE.read_text())
+# Flags that were removed on purpose; CHANGELOG.md names them.
+REMOVED = {"cache_dir", "on_divergence", "rollback_window"}
+
+
+class Stop(keras.callbacks.Callback):
+    """Fails after a step, as a run that is killed."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch >= 12:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", frozen.VOCABULARIES)
+def test_ids_and_offsets(name):
+    assert frozen.token_digests(name) == VALUES["tokens"][name]
+
+
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
+def test_records(masking, tmp_path):
+    found = frozen.record_digests(tmp_path, masking)
+    assert found == VALUES["records"][masking]
+
+
+def test_no_flag_is_lost():
+    flags = frozen.flags()
+    for command, frozen_flags in VALUES["flags"].items():
+        kept = {k: v for k, v in frozen_flags.items() if k not in REMOVED}
+        assert flags[command].items() >= kept.items()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("optimizer", ["lamb", "adamw"])
+def test_weights(optimizer, tmp_path):
+    records = frozen.make_records(tmp_path, "dynamic")
+    output, settings = tmp_path / "run", {"optimizer": optimizer}
+    if optimizer == "adamw":  # Killed and resumed.
+        with pytest.raises(KeyboardInterrupt):
+            frozen.pretrain_weights(records, output, [Stop()], **settings)
+    found = frozen.pretrain_weights(records, output, **settings)
+    expected = VALUES["weights"][optimizer]
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        # Processors round sums in another order.
+        np.testing.assert_allclose(found[name], values, atol=1e-5, err_msg=name)
