@@ -183,13 +183,21 @@ class GraphPreprocessor(tf.Module):
         )
 
     def pack_to_longest(
-        self, segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor
+        self,
+        segments: Sequence[tf.RaggedTensor],
+        seq_length: int | tf.Tensor,
+        *,
+        multiple: int = 1,
     ) -> dict[str, tf.Tensor]:
-        """Like `bert_pack_inputs`, but pads only to the longest sequence."""
+        """Like `bert_pack_inputs`, but pads only to the longest sequence.
+
+        Its length is rounded up to a multiple of `multiple`.
+        """
         lengths = tf.add_n([segment.row_lengths() for segment in segments])
         # The 0 is for empty batches.
         longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
         longest += 1 + len(segments)  # [CLS], and a [SEP] after each segment
+        longest += -longest % multiple
         return self.bert_pack_inputs(
             segments, tf.minimum(tf.cast(longest, tf.int32), seq_length)
         )
