@@ -11,7 +11,7 @@ from albert_tf.text.graph_sentencepiece import (
 )
 from albert_tf.text.graph_wordpiece import GraphWordPiece
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 # That of TF-Hub's preprocessors.
 DEFAULT_LENGTH = 128
@@ -127,13 +127,14 @@ class GraphPreprocessor(tf.Module):
         if seq_length is None:
             seq_length = min(DEFAULT_LENGTH, tokenizer.model_max_length)
         self.seq_length = seq_length
-        if isinstance(tokenizer, WordPieceTokenizer):
+        if isinstance(tokenizer, AlbertWordPieceTokenizer):
             self._plain = GraphWordPiece(tokenizer)
         elif isinstance(tokenizer, AlbertTokenizer):
             self._plain = GraphSentencePiece(tokenizer)
         else:
             raise TypeError(
-                "tokenizer must be an AlbertTokenizer or a WordPieceTokenizer, "
+                "tokenizer must be an AlbertTokenizer or an "
+                "AlbertWordPieceTokenizer, "
                 f"not {type(tokenizer).__name__}"
             )
         self._special_tokens = (
