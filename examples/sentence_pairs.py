@@ -5,12 +5,19 @@
 
 Pairs are drawn evenly from the whole text: equal seeds give equal files. Only
 the pairs that are drawn are kept in memory.
+
+`--kind=answers` reads SQuAD's files instead of text: questions and the
+sentences with their answers, the pairs that albert_tiny_en was trained on.
 """
 
 import argparse
+import gzip
+import json
 import random
 import sys
 from typing import get_args
+
+import sentencex
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
@@ -40,15 +47,41 @@ def openings(document, rng):
 KINDS = {x.__name__: x for x in (neighbours, questions, openings)}
 
 
+def answers(path, language):
+    """Yields each question with the sentence in which its answer begins."""
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        articles = json.load(file)["data"]
+    for paragraph in (p for a in articles for p in a["paragraphs"]):
+        context = paragraph["context"]
+        starts, end = [], 0
+        for sentence in sentencex.segment(language, context):
+            starts.append(context.index(sentence, end))
+            end = starts[-1] + len(sentence)
+        starts.append(len(context))
+        for question in paragraph["qas"]:
+            if question["answers"]:
+                place = question["answers"][0]["answer_start"]
+                after = next(
+                    i for i, start in enumerate(starts) if start > place
+                )
+                sentence = context[starts[after - 1] : starts[after]]
+                yield question["question"], sentence
+
+
 def parse_arguments(arguments):
     """Returns the flags."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--input", required=True, help="text files, as of albert create-data")
+    add(
+        "--input",
+        required=True,
+        help="text files, as of albert create-data; answers: SQuAD's JSON",
+    )
     add("--output", required=True, help="the .tsv file to write")
     add("--text_format", default="lines", choices=get_args(TextFormat))
     add("--language", default="en", help="ISO 639 code, to split prose")
-    add("--kind", default="neighbours", choices=KINDS)
+    add("--kind", default="neighbours", choices=[*KINDS, "answers"])
     add("--num_pairs", type=int, default=200_000, help="at most")
     add("--min_characters", type=int, default=30, help="of a sentence")
     add("--max_characters", type=int, default=400)
@@ -67,6 +100,16 @@ def draw(pairs, count, rng):
     return [pair for _, pair in sorted(drawn)]
 
 
+def read_pairs(files, given, rng):
+    """Yields the pairs of all files."""
+    for path in map(str, files):
+        if given.kind == "answers":
+            yield from answers(path, given.language)
+            continue
+        for document in read_documents(path, given.text_format, given.language):
+            yield from KINDS[given.kind](document, rng)
+
+
 def main(arguments=None):
     """Writes the pairs."""
     given = parse_arguments(arguments)
@@ -80,15 +123,11 @@ def main(arguments=None):
     check_not_input(given.output, files)
 
     def pairs():
-        for path in files:
-            for document in read_documents(
-                path, given.text_format, given.language
-            ):
-                for pair in KINDS[given.kind](document, rng):
-                    first, second = (" ".join(text.split()) for text in pair)
-                    fit = len(first) in lengths and len(second) in lengths
-                    if fit and first != second:
-                        yield first, second
+        for pair in read_pairs(files, given, rng):
+            first, second = (" ".join(text.split()) for text in pair)
+            fit = len(first) in lengths and len(second) in lengths
+            if fit and first != second:
+                yield first, second
 
     drawn = draw(pairs(), given.num_pairs, rng)
     if not drawn:

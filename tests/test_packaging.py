@@ -2,6 +2,7 @@
 
 import email
 import importlib.metadata
+import os
 import pathlib
 import re
 import shutil
@@ -100,7 +101,33 @@ def test_wheel_has_all_code_and_data(wheel):
         "albert_tf/py.typed",
         "albert_tf/export/__init__.py",
         "albert_tf/official_configs/models/albert_base_v2.json",
+        "albert_tf/pretrained_models/albert_tiny_en/model.safetensors",
     } <= found
+
+
+@pytest.mark.long
+def test_the_model_of_an_installed_wheel_opens(wheel, tmp_path):
+    """From a folder with nothing but the wheel, without a network."""
+    with zipfile.ZipFile(wheel[0]) as archive:
+        archive.extractall(tmp_path / "installed")
+    code = (
+        "import socket, sys\n"
+        "def refuse(*_):\n"
+        "    raise OSError('no network')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "import albert_tf\n"
+        "assert albert_tf.__file__.startswith(sys.argv[1])\n"
+        "print(albert_tf.SentenceEmbedder()('A good story.').shape)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "installed"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "(256,)"
 
 
 def test_build_gives_no_warning(wheel):

@@ -1,6 +1,7 @@
 """examples/sentence_pairs.py: pairs of sentences from plain text."""
 
 import gzip
+import json
 import pathlib
 import runpy
 
@@ -81,3 +82,21 @@ def test_errors(make, tmp_path, flag, problem):
     with pytest.raises(InputError, match=problem):
         make(flag)
     assert not (tmp_path / "pairs.tsv").exists()
+
+
+def test_questions_and_the_sentences_with_their_answers(make, tmp_path):
+    context = "It rained. Then Dr. Watson left London. He was tired."
+    answer = {"text": "London", "answer_start": context.index("London")}
+    last = {"text": "tired", "answer_start": context.index("tired")}
+    questions = [
+        {"question": "Which city did he leave?", "answers": [answer]},
+        {"question": "How did he feel after that?", "answers": [last]},
+        {"question": "Which of these has no answer?", "answers": []},
+    ]
+    paragraph = {"context": context, "qas": questions}
+    squad = tmp_path / "train.json"
+    squad.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    assert make("--kind=answers", f"--input={squad}") == [
+        ("Which city did he leave?", "Then Dr. Watson left London."),
+        ("How did he feel after that?", "He was tired."),
+    ]

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.interop.convert import convert
+from albert_tf.interop.hubs import resolve
+from albert_tf.interop.huggingface import architecture
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
@@ -150,3 +154,24 @@ def assert_same_weights(model, expected):
     assert [v.path for v in model.weights] == [v.path for v in expected.weights]
     for variable, other in zip(model.weights, expected.weights, strict=True):
         np.testing.assert_array_equal(variable, other, variable.path)
+
+
+def test_the_packaged_model_has_the_same_outputs(
+    hf, random_batch, our_outputs, tmp_path
+):
+    """Both its export in float32 and the packaged folder itself."""
+    name = "albert_tiny_en"
+    convert(name, tmp_path / "export")
+    checkpoint = open_checkpoint(name)
+    batch = random_batch(checkpoint.config)
+    ours = AlbertPretrainer.from_pretrained(
+        name, sop_head="sop_head" in checkpoint.components
+    )
+    outputs = our_outputs(ours, batch)
+    kind = architecture(checkpoint.components)
+    if kind == "AlbertForMaskedLM":
+        del outputs["pooled"]  # see above
+    for folder in (tmp_path / "export", resolve(name)):
+        theirs, found = hf.load(kind, folder, dtype="float32")
+        assert not found["missing_keys"]
+        hf.assert_same(outputs, theirs, batch)

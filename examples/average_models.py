@@ -1,0 +1,66 @@
+"""Averages the encoders of two models that were trained from the same one.
+
+    python examples/average_models.py --first=run --second=embeddings \
+        --weight=0.5 --output=averaged
+
+The result has the heads of the first model. Where the second was trained from
+the first for a short time, the average keeps the first's head of masked words
+valid and most of what the second has learned (arXiv:2109.01903).
+"""
+
+import argparse
+import sys
+
+from albert_tf import AlbertEncoder, AlbertPretrainer, load_tokenizer
+from albert_tf.errors import InputError
+
+
+def average(first, second, weight):
+    """Sets the encoder of `first` to the average of both models.
+
+    Args:
+      first: `AlbertPretrainer`.
+      second: `AlbertEncoder` of the same architecture; it may lack the pooler.
+      weight: share of `second`, from 0 to 1.
+    """
+    if not 0 <= weight <= 1:
+        raise InputError(f"weight={weight} must be between 0 and 1")
+    others = {name(x): x for x in second.weights}
+    for variable in first.encoder.weights:
+        other = others.pop(name(variable), None)
+        if other is not None:
+            if other.shape != variable.shape:
+                raise InputError(
+                    f"{name(variable)} has the shape {variable.shape} in the "
+                    f"first model and {other.shape} in the second"
+                )
+            variable.assign(variable + weight * (other - variable))
+    if others:
+        raise InputError(f"only the second model has {', '.join(others)}")
+
+
+def name(variable):
+    """Returns the path of a variable within its encoder."""
+    return variable.path.partition("/")[2]
+
+
+def main(arguments=None):
+    """Writes the average."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--first", required=True, help="model or pretraining run; gives heads")
+    add("--second", required=True, help="model trained from the first")
+    add("--weight", type=float, default=0.5, help="share of the second")
+    add("--output", required=True, help="folder to write")
+    given = parser.parse_args(arguments)
+    model = AlbertPretrainer.from_pretrained(given.first)
+    average(model, AlbertEncoder.from_pretrained(given.second), given.weight)
+    model.save_pretrained(given.output, load_tokenizer(given.first))
+    print(f"wrote {given.output}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"average_models: {error}")

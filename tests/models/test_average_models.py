@@ -1,0 +1,61 @@
+"""examples/average_models.py: the average of two models' encoders."""
+
+import pathlib
+import runpy
+
+import numpy as np
+import pytest
+
+from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
+from albert_tf.errors import InputError
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/average_models.py"
+
+
+@pytest.fixture
+def program():
+    return runpy.run_path(str(EXAMPLE))
+
+
+def models(**changes):
+    config = AlbertConfig(
+        vocab_size=20,
+        embedding_size=4,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=8,
+    )
+    first = AlbertPretrainer(config)
+    second = AlbertEncoder(config.replace(**changes), pooler=False)
+    for number, model in enumerate((first, second)):
+        rng = np.random.default_rng(number)
+        for variable in model.weights:
+            variable.assign(rng.normal(size=variable.shape))
+    return first, second
+
+
+def test_the_average(program):
+    first, second = models()
+    before = {x.path: np.array(x) for x in first.weights}
+    others = {x.path: np.array(x) for x in second.weights}
+    program["average"](first, second, 0.25)
+    assert others
+    for variable in first.weights:
+        path, expected = variable.path, before[variable.path]
+        if path in others:  # Not the pooler and the heads.
+            expected = 0.75 * expected + 0.25 * others[path]
+        np.testing.assert_allclose(variable, expected, atol=1e-6)
+    assert any("pooler" in path for path in before.keys() - others)
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.5])
+def test_weights_that_are_no_share(program, weight):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        program["average"](*models(), weight)
+
+
+def test_models_of_other_sizes(program):
+    with pytest.raises(InputError, match="has the shape"):
+        program["average"](*models(vocab_size=30), 0.5)
