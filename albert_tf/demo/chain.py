@@ -47,6 +47,7 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 _DEFAULT_OUTPUT = "runs/demo"
 _MODEL = "albert_mini"
 _MAX_SEQ_LENGTH = 64
+_SHORT_SEQ_LENGTH = 32  # of the first phase of pretraining
 
 
 def run_demo(config: DemoConfig) -> dict[str, Any]:
@@ -71,7 +72,12 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     with _stage(
         stages, "3 records", "cut the text to sequences, hold out a part"
     ):
-        manifest = _create_data(config, files, tokenizer, folder / "data")
+        manifest = _create_data(
+            config, files, tokenizer, folder / "data", _MAX_SEQ_LENGTH
+        )
+        _create_data(
+            config, files, tokenizer, folder / "data-short", _SHORT_SEQ_LENGTH
+        )
     model = AlbertConfig.from_official(
         _MODEL,
         vocab_size=tokenizer.vocab_size,
@@ -186,14 +192,14 @@ def _train_tokenizer(config, files, folder) -> Tokenizer:
     return AlbertTokenizer.from_file(path)
 
 
-def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
+def _create_data(config, files, tokenizer, folder, length) -> dict[str, Any]:
     return create_pretraining_data(
         PretrainingDataConfig(
             input=[str(file) for file in files],
             output=folder,
             tokenizer=tokenizer,
-            max_seq_length=_MAX_SEQ_LENGTH,
-            # More than these steps are needed to learn sentence order.
+            max_seq_length=length,
+            # Sentence order stays at chance in so few steps.
             sentence_order="none",
             heldout_fraction=0.05,
             seed=config.seed,
@@ -215,17 +221,25 @@ def _pretrain(config, model, folder) -> None:
             log_steps=max(1, steps // 60),
             save_checkpoints_steps=max(1, steps // 4),
             eval_steps=max(1, steps // 12),
-            # One layer leaves the plateau of word frequencies first.
+            # One layer and short records leave the plateau of word frequencies
+            # first: docs/training.md, "Training small models".
             phases=[
-                {"share": 0.75, "num_hidden_layers": 1, "ngram": 1},
+                {
+                    "share": 0.7,
+                    "input": str(folder / "data-short"),
+                    "train_batch_size": 64,
+                    "num_hidden_layers": 1,
+                    "ngram": 1,
+                },
+                {"share": 0.15, "num_hidden_layers": 2, "ngram": 1},
                 {},  # the model's own depth
             ],
             train_batch_size=32,
             optimizer="adamw",
-            # AdamW without bias correction takes larger steps at first and
-            # needs a lower learning rate: at 1e-3 the loss stays on a plateau.
-            learning_rate=5e-4,
+            learning_rate=1e-3,
+            schedule="warmup_stable_decay",
             num_warmup_steps=steps // 10,
+            decay_steps=steps // 10,
             max_eval_steps=10,
         )
     )
