@@ -7,6 +7,8 @@ Public names are imported lazily, on first use, so that `import albert_tf` and
 from __future__ import annotations
 
 import importlib
+import sys
+import warnings
 from typing import TYPE_CHECKING
 
 import wrapt
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from albert_tf.finetuning.predictor import Predictor as Predictor
     from albert_tf.finetuning.predictor import predict as predict
     from albert_tf.finetuning.question_answering.model import (
-        AlbertSpanLabeler as AlbertSpanLabeler,
+        AlbertQuestionAnswering as AlbertQuestionAnswering,
     )
     from albert_tf.finetuning.registry import known_task as known_task
     from albert_tf.finetuning.registry import (
@@ -81,7 +83,7 @@ if TYPE_CHECKING:
         measure_vocabulary as measure_vocabulary,
     )
     from albert_tf.text.wordpiece_tokenizer import (
-        WordPieceTokenizer as WordPieceTokenizer,
+        AlbertWordPieceTokenizer as AlbertWordPieceTokenizer,
     )
 
 __version__ = "0.2.0"
@@ -96,9 +98,10 @@ _MODULES = {
     "AlbertMultipleChoice": "finetuning.multiple_choice.model",
     "AlbertPreprocessor": "text.preprocessor_layer",
     "AlbertPretrainer": "models.pretrainer",
-    "AlbertSpanLabeler": "finetuning.question_answering.model",
+    "AlbertQuestionAnswering": "finetuning.question_answering.model",
     "AlbertTokenClassifier": "finetuning.token_classification.model",
     "AlbertTokenizer": "text.sentencepiece_tokenizer",
+    "AlbertWordPieceTokenizer": "text.wordpiece_tokenizer",
     "ExportConfig": "export.config",
     "FillMask": "pipelines",
     "FinetuneConfig": "finetuning.config",
@@ -116,7 +119,6 @@ _MODULES = {
     "TaskFiles": "finetuning.data",
     "TaskType": "finetuning.task_type",
     "VocabularyConfig": "text.vocabulary",
-    "WordPieceTokenizer": "text.wordpiece_tokenizer",
     "ablate": "ablation.run",
     "analyze_attention": "analysis.attention",
     "analyze_similarity": "analysis.similarity",
@@ -136,6 +138,12 @@ _MODULES = {
 
 __all__ = [*_MODULES]
 
+# Old names -> names, until version 0.3.
+_RENAMED = {
+    "AlbertSpanLabeler": "AlbertQuestionAnswering",
+    "WordPieceTokenizer": "AlbertWordPieceTokenizer",
+}
+
 
 # Classes that a `.keras` file may contain.
 _KERAS_CLASSES = (
@@ -144,13 +152,15 @@ _KERAS_CLASSES = (
     "AlbertMultipleChoice",
     "AlbertPreprocessor",
     "AlbertPretrainer",
-    "AlbertSpanLabeler",
+    "AlbertQuestionAnswering",
     "AlbertTokenClassifier",
     "HubLayer",
 )
 # Those without a public name -> their module.
 _OTHER_KERAS_CLASSES = {
-    "ReplacedTokenDetector": "objectives.replaced_token_detection"
+    "AlbertPairClassifier": "finetuning.text_classification.model",
+    "AlbertSentenceEncoder": "finetuning.embedding.model",
+    "ReplacedTokenDetector": "objectives.replaced_token_detection",
 }
 
 
@@ -162,15 +172,17 @@ class _Deferred:
 
     def from_config(self, config):
         """Calls `from_config` of the class."""
-        path = (_MODULES | _OTHER_KERAS_CLASSES)[self._name]
+        name = _RENAMED.get(self._name, self._name)
+        path = (_MODULES | _OTHER_KERAS_CLASSES)[name]
         module = importlib.import_module(f"albert_tf.{path}")
-        return getattr(module, self._name).from_config(config)
+        return getattr(module, name).from_config(config)
 
 
 def _register_classes(keras) -> None:
     """Lets Keras load `.keras` files whose classes are not imported yet."""
     registry = keras.saving.get_custom_objects()
-    for name in (*_KERAS_CLASSES, *_OTHER_KERAS_CLASSES):
+    old = (x for x in _RENAMED if _RENAMED[x] in _KERAS_CLASSES)
+    for name in (*_KERAS_CLASSES, *_OTHER_KERAS_CLASSES, *old):
         registry.setdefault(f"albert_tf>{name}", _Deferred(name))
 
 
@@ -186,6 +198,14 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:
 
     def __getattr__(name):
+        if name in _RENAMED:
+            warnings.warn(
+                f"albert_tf.{name} is now albert_tf.{_RENAMED[name]}; the old "
+                "name will be removed in version 0.3",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return getattr(sys.modules[__name__], _RENAMED[name])
         if name not in _MODULES:
             raise AttributeError(
                 f"module 'albert_tf' has no attribute {name!r}"

@@ -17,7 +17,7 @@ from albert_tf.folders import new_folder
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 # The shortest row that holds [CLS] and the two [SEP] of a pair.
 MIN_LENGTH = 3
@@ -154,7 +154,7 @@ def write_saved_model(
         if tokenizer is not None:
             file = pathlib.Path(assets, tokenizer.file_name)
             file.write_bytes(tokenizer.model_bytes)
-            is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
+            is_wordpiece = isinstance(tokenizer, AlbertWordPieceTokenizer)
             name = "vocab_file" if is_wordpiece else "sp_model_file"
             setattr(root, name, tf.saved_model.Asset(os.fspath(file)))
             if manifest["kind"] != "preprocessor":

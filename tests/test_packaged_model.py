@@ -67,7 +67,7 @@ def test_weights_are_float16_and_opened_exactly():
         (albert_tf.AlbertPretrainer, {"sop_head": False}),
         (albert_tf.AlbertClassifier, {"num_labels": 2}),
         (albert_tf.AlbertTokenClassifier, {"num_labels": 3}),
-        (albert_tf.AlbertSpanLabeler, {"head": "v1"}),
+        (albert_tf.AlbertQuestionAnswering, {"head": "v1"}),
         (albert_tf.AlbertMultipleChoice, {"new_head": True}),
     ],
 )

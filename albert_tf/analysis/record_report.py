@@ -22,7 +22,10 @@ from albert_tf.analysis.records import (
 )
 from albert_tf.pretraining.masking import KEEP_SHARE, MASK_SHARE
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import (
+    CONTINUATION,
+    AlbertWordPieceTokenizer,
+)
 
 _WIDTH = 80
 _NAME_WIDTH = 17
@@ -199,7 +202,7 @@ def _surface(piece_id: int, tokenizer: Tokenizer | None) -> tuple[bool, str]:
     piece = _name(piece_id, tokenizer)
     if tokenizer is None:
         return True, piece
-    if isinstance(tokenizer, WordPieceTokenizer):
+    if isinstance(tokenizer, AlbertWordPieceTokenizer):
         text = piece.removeprefix(CONTINUATION)
         return text == piece, text
     text = piece.removeprefix("▁")

@@ -17,7 +17,7 @@ from albert_tf.input_files import read_bytes
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import config_to_google
 from albert_tf.interop.matching import match_tensors
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 CONFIG_FILE = "albert_config.json"
 CHECKPOINT = "model.ckpt-best"  # as in the published archives
@@ -147,7 +147,7 @@ def write_google(
             raise InputError(f"Google's code has no {head}; drop it")
     _write_tensors(checkpoint, folder / CHECKPOINT, on_tensor)
     tokenizer = checkpoint.tokenizer
-    if isinstance(tokenizer, WordPieceTokenizer):
+    if isinstance(tokenizer, AlbertWordPieceTokenizer):
         (folder / tokenizer.file_name).write_bytes(tokenizer.model_bytes)
     elif tokenizer is not None:
         (folder / "30k-clean.model").write_bytes(tokenizer.model_bytes)

@@ -32,7 +32,7 @@ from albert_tf.text.character_map import (
 )
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import check_settings
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 _logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def write_keras_hub(
             "KerasHub's AlbertBackbone needs a pooler, but the checkpoint has "
             "none"
         )
-    if isinstance(checkpoint.tokenizer, WordPieceTokenizer):
+    if isinstance(checkpoint.tokenizer, AlbertWordPieceTokenizer):
         raise InputError(
             "KerasHub's AlbertTokenizer does not support WordPiece; drop the "
             "tokenizer with --drop=tokenizer, or write another format"

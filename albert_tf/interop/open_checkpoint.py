@@ -208,10 +208,10 @@ def load_tokenizer(
         model, or a `vocab.txt`.
       revision: a branch, tag or commit on the Hugging Face hub.
       **settings: settings that replace the checkpoint's: arguments of
-        `AlbertTokenizer` or, for a `vocab.txt`, of `WordPieceTokenizer`.
+        `AlbertTokenizer` or, for a `vocab.txt`, of `AlbertWordPieceTokenizer`.
 
     Returns:
-      An `AlbertTokenizer` or, for a `vocab.txt`, a `WordPieceTokenizer`.
+      An `AlbertTokenizer` or, for a `vocab.txt`, an `AlbertWordPieceTokenizer`.
 
     Raises:
       InputError: if there is no usable tokenizer.

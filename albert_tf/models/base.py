@@ -153,6 +153,10 @@ class AlbertModel(keras.Model):
         longest = self.config.num_trained_positions
         return self.vocabulary.for_length(longest).tokenizer
 
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Tokenizer | None) -> None:
+        self.vocabulary = Vocabulary(tokenizer)
+
     @classmethod
     def from_pretrained(
         cls,
@@ -248,7 +252,11 @@ class AlbertModel(keras.Model):
         """
         if tokenizer is not None:
             self.vocabulary = Vocabulary(tokenizer)
-        write_pretrained(checkpoint_of(self), folder)
+        write_pretrained(checkpoint_of(self), folder, self._extra_files())
+
+    def _extra_files(self) -> dict[str, str]:
+        """Returns further files of `save_pretrained`, name -> content."""
+        return {}
 
     def quantize(self, mode=None, *args, **kwargs):
         """Raises an `InputError`: ALBERT models compute in floating point."""

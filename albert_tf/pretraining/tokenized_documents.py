@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import (
+    CONTINUATION,
+    AlbertWordPieceTokenizer,
+)
 
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
@@ -48,7 +51,7 @@ class VocabularyTable:
             tokenizer.id_to_piece(index)
             for index in range(tokenizer.vocab_size)
         ]
-        if isinstance(tokenizer, WordPieceTokenizer):
+        if isinstance(tokenizer, AlbertWordPieceTokenizer):
             starts = [not piece.startswith(CONTINUATION) for piece in pieces]
         else:
             starts = [starts_word(piece) for piece in pieces]

@@ -22,7 +22,7 @@ Truncation = Literal["longest_first"] | bool
 
 
 class Tokenizer(PieceTable):
-    """Base class of `AlbertTokenizer` and `WordPieceTokenizer`.
+    """Base class of `AlbertTokenizer` and `AlbertWordPieceTokenizer`.
 
     Subclasses implement the tokenization of text without special tokens.
     Tokenizers can be pickled and do not need TensorFlow; `AlbertPreprocessor`
@@ -107,7 +107,7 @@ class Tokenizer(PieceTable):
         """
         for name in settings.keys() - self.settings.keys():
             raise InputError(
-                f"{name}={settings[name]!r} is not a setting of a "
+                f"{name}={settings[name]!r} is not a setting of "
                 f"{type(self).__name__} ({self.file_name}); it has "
                 f"{', '.join(self.settings)}."
             )

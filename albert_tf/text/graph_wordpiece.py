@@ -24,7 +24,10 @@ from albert_tf.text.word_splitter import (
     is_ideograph,
     is_punctuation,
 )
-from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import (
+    CONTINUATION,
+    AlbertWordPieceTokenizer,
+)
 
 # Character properties: the combining class in the lower bits, and flags.
 _COMBINING = 0xFF
@@ -248,9 +251,9 @@ _UTF8_BYTES = 4  # maximum per character
 
 
 class GraphWordPiece(tf.Module):
-    """A `WordPieceTokenizer` for string tensors without special tokens."""
+    """WordPiece tokenization of string tensors without special tokens."""
 
-    def __init__(self, tokenizer: WordPieceTokenizer):
+    def __init__(self, tokenizer: AlbertWordPieceTokenizer):
         """Creates the lookup table of the vocabulary.
 
         Raises:

@@ -11,7 +11,7 @@ from albert_tf.text.graph_sentencepiece import (
 )
 from albert_tf.text.graph_wordpiece import GraphWordPiece
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 # That of TF-Hub's preprocessors.
 DEFAULT_LENGTH = 128
@@ -127,13 +127,14 @@ class GraphPreprocessor(tf.Module):
         if seq_length is None:
             seq_length = min(DEFAULT_LENGTH, tokenizer.model_max_length)
         self.seq_length = seq_length
-        if isinstance(tokenizer, WordPieceTokenizer):
+        if isinstance(tokenizer, AlbertWordPieceTokenizer):
             self._plain = GraphWordPiece(tokenizer)
         elif isinstance(tokenizer, AlbertTokenizer):
             self._plain = GraphSentencePiece(tokenizer)
         else:
             raise TypeError(
-                "tokenizer must be an AlbertTokenizer or a WordPieceTokenizer, "
+                "tokenizer must be an AlbertTokenizer or an "
+                "AlbertWordPieceTokenizer, "
                 f"not {type(tokenizer).__name__}"
             )
         self._special_tokens = (
@@ -183,13 +184,21 @@ class GraphPreprocessor(tf.Module):
         )
 
     def pack_to_longest(
-        self, segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor
+        self,
+        segments: Sequence[tf.RaggedTensor],
+        seq_length: int | tf.Tensor,
+        *,
+        multiple: int = 1,
     ) -> dict[str, tf.Tensor]:
-        """Like `bert_pack_inputs`, but pads only to the longest sequence."""
+        """Like `bert_pack_inputs`, but pads only to the longest sequence.
+
+        Its length is rounded up to a multiple of `multiple`.
+        """
         lengths = tf.add_n([segment.row_lengths() for segment in segments])
         # The 0 is for empty batches.
         longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
         longest += 1 + len(segments)  # [CLS], and a [SEP] after each segment
+        longest += -longest % multiple
         return self.bert_pack_inputs(
             segments, tf.minimum(tf.cast(longest, tf.int32), seq_length)
         )

@@ -13,10 +13,14 @@ import tensorflow as tf
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 _OUTPUTS = ("input_word_ids", "input_mask", "input_type_ids")
-_CLASSES = {x.__name__: x for x in (AlbertTokenizer, WordPieceTokenizer)}
+_CLASSES = {
+    "AlbertTokenizer": AlbertTokenizer,
+    "AlbertWordPieceTokenizer": AlbertWordPieceTokenizer,
+    "WordPieceTokenizer": AlbertWordPieceTokenizer,  # Before version 0.2.
+}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

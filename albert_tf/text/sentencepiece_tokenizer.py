@@ -24,7 +24,10 @@ from albert_tf.text.sentencepiece_model import (
 )
 from albert_tf.text.tokens import LONGEST_SEGMENT, SEGMENT_LENGTH, Token
 from albert_tf.text.vocabulary_file import read_model
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer, is_wordpiece
+from albert_tf.text.wordpiece_tokenizer import (
+    AlbertWordPieceTokenizer,
+    is_wordpiece,
+)
 
 
 class AlbertTokenizer(Tokenizer):
@@ -133,7 +136,8 @@ class AlbertTokenizer(Tokenizer):
         """Loads the tokenizer of a checkpoint; see `albert_tf.load_tokenizer`.
 
         Returns:
-          An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
+          An `AlbertTokenizer`, or for a `vocab.txt` an
+          `AlbertWordPieceTokenizer`.
 
         Raises:
           InputError: if the checkpoint has no tokenizer, or an unsupported one.
@@ -158,7 +162,8 @@ class AlbertTokenizer(Tokenizer):
             `do_lower_case`.
 
         Returns:
-          An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
+          An `AlbertTokenizer`, or for a `vocab.txt` an
+          `AlbertWordPieceTokenizer`.
 
         Raises:
           InputError: if the file cannot be read or is in neither format, if a
@@ -167,7 +172,9 @@ class AlbertTokenizer(Tokenizer):
         content, name = read_model(path), os.fspath(path)
         if not is_wordpiece(content):
             return cls(content, name=name, **settings)
-        return WordPieceTokenizer(content, name=name).with_settings(**settings)
+        return AlbertWordPieceTokenizer(content, name=name).with_settings(
+            **settings
+        )
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -33,13 +33,13 @@ from albert_tf.text.tokenizer_json_reader import (
 )
 from albert_tf.text.vocabulary_file import read_model
 from albert_tf.text.wordpiece_tokenizer import (
-    WordPieceTokenizer,
+    AlbertWordPieceTokenizer,
     describe_wordpiece,
     wordpiece_settings,
 )
 
 MODEL_FILE = AlbertTokenizer.file_name
-WORDPIECE_FILE = WordPieceTokenizer.file_name
+WORDPIECE_FILE = AlbertWordPieceTokenizer.file_name
 
 _TOKENIZER_CLASSES = ("AlbertTokenizer", "AlbertTokenizerFast")
 # Classes for a `tokenizer.json` of any model type.
@@ -91,7 +91,7 @@ def tokenizer_files(
       tokenizer: the tokenizer.
       max_length: maximum sequence length of the model, if known.
     """
-    if isinstance(tokenizer, WordPieceTokenizer):
+    if isinstance(tokenizer, AlbertWordPieceTokenizer):
         config = describe_wordpiece(tokenizer)
     else:
         config = _describe(tokenizer)
@@ -161,7 +161,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     does not say is read from other files (`read_config`). (Texts are split at
     user-defined pieces if these are added tokens, as in the config that the
     fast tokenizer saves.) A folder that has a `vocab.txt` but no `spiece.model`
-    gives a `WordPieceTokenizer`.
+    gives an `AlbertWordPieceTokenizer`.
 
     transformers 5 saves a `tokenizer.json` instead of `spiece.model`. If the
     folder has only this file, the model is rebuilt from it (see
@@ -202,7 +202,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     )
     tokenizer_class, rebuilt = AlbertTokenizer, None
     if not exists(model) and exists(pieces):
-        tokenizer_class, model = WordPieceTokenizer, pieces
+        tokenizer_class, model = AlbertWordPieceTokenizer, pieces
     if not exists(model) and exists(json_file):
         rebuilt = read_tokenizer_json(read_model(json_file), json_file)
     if rebuilt:
@@ -214,7 +214,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     else:
         raise InputError(f"{folder}: no tokenizer found (no {SETTINGS_FILE})")
     with _config_errors(path):
-        if tokenizer_class is WordPieceTokenizer:
+        if tokenizer_class is AlbertWordPieceTokenizer:
             settings = wordpiece_settings(config)
         else:
             settings = _settings(config, rebuilt)

@@ -132,7 +132,7 @@ def _lines(content: bytes) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-# Arguments of `WordPieceTokenizer` that reproduce Hugging Face's slow
+# Arguments of `AlbertWordPieceTokenizer` that reproduce Hugging Face's slow
 # `BertTokenizer` (transformers up to 4.57) with its default options. One
 # difference: in cased text it matches "[MA\u00adSK]" as [MASK], since it
 # searches for special tokens again after dropping the soft hyphen.
@@ -161,7 +161,7 @@ _SPECIAL_TOKENS = {
 _OUR_RULES = "word_rules"  # only in files of albert_tf
 
 
-def describe_wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+def describe_wordpiece(tokenizer: AlbertWordPieceTokenizer) -> dict[str, Any]:
     """Returns the `tokenizer_config.json` of a tokenizer.
 
     transformers 4 gives the same ids if `rules` and `match_special_tokens` are
@@ -228,7 +228,7 @@ def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 _MAX_CHARACTERS = {"google": 200, "hugging_face": 100}
 
 
-class WordPieceTokenizer(Tokenizer):
+class AlbertWordPieceTokenizer(Tokenizer):
     """WordPiece tokenizer of BERT and of Google's Chinese ALBERT models.
 
     Text is split into words (`WordSplitter`), and each word into the longest
@@ -297,7 +297,7 @@ class WordPieceTokenizer(Tokenizer):
     @classmethod
     def from_file(
         cls, path: str | os.PathLike[str], **settings: Any
-    ) -> WordPieceTokenizer:
+    ) -> AlbertWordPieceTokenizer:
         """Loads a `vocab.txt`; see `AlbertTokenizer.from_file`."""
         return cls(read_model(path), name=os.fspath(path), **settings)
 

@@ -112,7 +112,7 @@ BAD_INPUT = {
         (
             "--input=text.txt --output=new --spm_model_file=vocab.txt "
             "--digit_comma=google",
-            "digit_comma='google' is not a setting of a WordPieceTokenizer",
+            "digit_comma='google' is not a setting of AlbertWordPieceTokenizer",
         ),
         (
             "--input=text.txt --spm_model_file=spiece.model --output=data",

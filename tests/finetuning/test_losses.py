@@ -11,7 +11,9 @@ from albert_tf.finetuning.question_answering.losses import (
     JointSpanLoss,
     SpanLoss,
 )
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import (
     AlbertClassifier,
     RegressionLoss,
@@ -27,7 +29,7 @@ CASES = {
     "classifier": (AlbertClassifier, {"num_labels": 2}, CrossEntropyLoss()),
     "stsb": (AlbertClassifier, {"num_labels": 1}, RegressionLoss()),
     "race": (AlbertMultipleChoice, {}, CrossEntropyLoss()),
-    "squad_v2": (AlbertSpanLabeler, {"head": "joint"}, JointSpanLoss()),
+    "squad_v2": (AlbertQuestionAnswering, {"head": "joint"}, JointSpanLoss()),
 }
 # The original's names of our inputs.
 NAMES = {
@@ -122,7 +124,7 @@ def test_padding_cannot_be_an_answer(shared):
         nll -= np.take_along_axis(logits, places, -1)[:, 0]
         expected += nll.mean() / 2
     for packed in (False, True):
-        model = AlbertSpanLabeler.from_pretrained(
+        model = AlbertQuestionAnswering.from_pretrained(
             folder / "model.ckpt", config=config, head="v1", packed=packed
         )
         normalizers = loss_fn.normalizers(batch)

@@ -3,7 +3,9 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import (
     AlbertClassifier,
     AlbertPairClassifier,
@@ -39,8 +41,8 @@ MODELS = {
     "choice_head": lambda config: AlbertMultipleChoice(config),
     "pair_head": lambda config: AlbertPairClassifier(config, 3),
     "token_head": lambda config: AlbertTokenClassifier(config, 3),
-    "span_head": lambda config: AlbertSpanLabeler(config, "v1"),
-    "joint_span_head": lambda config: AlbertSpanLabeler(config, "joint"),
+    "span_head": lambda config: AlbertQuestionAnswering(config, "v1"),
+    "joint_span_head": lambda config: AlbertQuestionAnswering(config, "joint"),
 }
 
 

@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
@@ -26,8 +28,8 @@ _MODELS = {
     "classifier": lambda c, **k: AlbertClassifier(c, 3, **k),
     "token classifier": lambda c, **k: AlbertTokenClassifier(c, 3, **k),
     "multiple choice": AlbertMultipleChoice,
-    "spans": lambda c, **k: AlbertSpanLabeler(c, "v1", **k),
-    "joint spans": lambda c, **k: AlbertSpanLabeler(c, "joint", **k),
+    "spans": lambda c, **k: AlbertQuestionAnswering(c, "v1", **k),
+    "joint spans": lambda c, **k: AlbertQuestionAnswering(c, "joint", **k),
 }
 
 

@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 
 # As in test_google_parity.py.
@@ -102,7 +104,7 @@ def test_multiple_choice(google_head, assert_gradients, packed):
 
 def test_spans_of_squad_1(google_head, assert_gradients):
     head = google_head("squad_v1")
-    model = head.load(AlbertSpanLabeler(head.config, "v1"))
+    model = head.load(AlbertQuestionAnswering(head.config, "v1"))
     starts, ends = head.inputs["start_positions"], head.inputs["end_positions"]
 
     def loss_of(outputs):
@@ -125,7 +127,7 @@ JOINT = {"cls_logits": "is_impossible_logits"}
 @PACKED
 def test_joint_spans_at_prediction(google_head, packed):
     head = google_head("squad_v2")
-    model = AlbertSpanLabeler(head.config, "joint", packed=packed)
+    model = AlbertQuestionAnswering(head.config, "joint", packed=packed)
     head.load(model)
     inputs = {**head.encoder_inputs(), "p_mask": head.inputs["p_mask"]}
     outputs = model(inputs)
@@ -146,7 +148,7 @@ def test_joint_spans_at_prediction(google_head, packed):
 @PACKED
 def test_joint_spans_in_training(google_head, assert_gradients, packed):
     head = google_head("squad_v2")
-    model = AlbertSpanLabeler(head.config, "joint", packed=packed)
+    model = AlbertQuestionAnswering(head.config, "joint", packed=packed)
     head.load(model)
     starts, ends = head.inputs["start_positions"], head.inputs["end_positions"]
     impossible = tf.cast(head.inputs["is_impossible"], "float32")

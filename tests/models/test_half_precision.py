@@ -8,7 +8,9 @@ import tensorflow as tf
 from albert_tf.config import ACTIVATIONS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
@@ -54,9 +56,9 @@ MODELS = {
     "classifier": (AlbertClassifier, (3,), tokens(4096, 2)),
     "token classifier": (AlbertTokenClassifier, (3,), ROWS),
     "multiple choice": (AlbertMultipleChoice, (), CHOICES),
-    "spans": (AlbertSpanLabeler, ("v1",), ROWS),
+    "spans": (AlbertQuestionAnswering, ("v1",), ROWS),
     "joint spans": (
-        AlbertSpanLabeler,
+        AlbertQuestionAnswering,
         ("joint",),
         {
             **ROWS,

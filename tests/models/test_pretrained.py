@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
@@ -30,9 +32,9 @@ HEADS = {
     AlbertClassifier: {"num_labels": 3, "labels": ["a", "b", "c"]},
     AlbertTokenClassifier: {"num_labels": 2},
     AlbertMultipleChoice: {},
-    AlbertSpanLabeler: {"head": "v1"},
+    AlbertQuestionAnswering: {"head": "v1"},
 }
-JOINT = pytest.param(AlbertSpanLabeler, {"head": "joint"}, id="joint")
+JOINT = pytest.param(AlbertQuestionAnswering, {"head": "joint"}, id="joint")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +112,7 @@ def test_heads_that_the_checkpoint_lacks():
     with pytest.raises(InputError, match="give num_labels=... for a new one"):
         AlbertClassifier.from_pretrained(GOOGLE)
     with pytest.raises(InputError, match="give head='v1' or 'joint' for a"):
-        AlbertSpanLabeler.from_pretrained(GOOGLE)
+        AlbertQuestionAnswering.from_pretrained(GOOGLE)
     with pytest.raises(InputError, match="lacks the choice_head .* new_head=T"):
         AlbertMultipleChoice.from_pretrained(GOOGLE)
     with pytest.raises(InputError, match="lacks the choice_head"):

@@ -15,7 +15,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.losses import CrossEntropyLoss
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.losses import SpanLoss
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import (
     AlbertClassifier,
     RegressionLoss,
@@ -134,7 +136,7 @@ CASES = {
         {"num_labels": 3},
     ),
     "span_labeler": Case(
-        AlbertSpanLabeler,
+        AlbertQuestionAnswering,
         "AlbertForQuestionAnswering",
         SpanLoss(),
         # In real tokens: no row has fewer than six.

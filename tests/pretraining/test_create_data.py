@@ -11,7 +11,7 @@ from albert_tf.pretraining import create_data
 from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.shards import Limits
 from albert_tf.text.tokenizer_files import load_tokenizer
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 # Blocks of a few documents, so that a small corpus has several.
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
@@ -179,7 +179,7 @@ def test_wordpiece(create, documents, read_records, put_labels_back):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
     pieces += sorted({word[:4] for word in words})
     pieces += sorted({f"##{c}" for word in words for c in word[4:]})
-    tokenizer = WordPieceTokenizer("\n".join(pieces).encode())
+    tokenizer = AlbertWordPieceTokenizer("\n".join(pieces).encode())
     folder, manifest = create(tokenizer=tokenizer)
     assert manifest["tokenizer"]["file"] == "vocab.txt"
     assert load_tokenizer(folder).settings == tokenizer.settings

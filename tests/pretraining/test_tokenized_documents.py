@@ -8,7 +8,7 @@ from albert_tf.pretraining.tokenized_documents import (
     VocabularyTable,
     starts_word,
 )
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 
 def test_sentences_are_concatenated(documents, small_tokenizer):
@@ -80,7 +80,7 @@ def test_word_pieces_continue_with_two_hashes():
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     # A vocabulary of characters may have a ▁, too.
     pieces = [*special, "play", "##ing", "中", "##文", "▁"]
-    tokenizer = WordPieceTokenizer("\n".join(pieces).encode())
+    tokenizer = AlbertWordPieceTokenizer("\n".join(pieces).encode())
     table = VocabularyTable.from_tokenizer(tokenizer)
     starts = [*[True] * 5, True, False, True, False, True]
     np.testing.assert_array_equal(table.word_starts, starts)

@@ -6,7 +6,7 @@ import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
 
 from albert_tf.errors import InputError
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 OPTIONS = [
     {},
@@ -42,7 +42,7 @@ def test_ids_equal_python_on_adversarial_texts(
     options,
     each,
 ):
-    tokenizer = WordPieceTokenizer(odd_vocabulary, **options)
+    tokenizer = AlbertWordPieceTokenizer(odd_vocabulary, **options)
     texts = [*odd_texts[:9], *odd_texts[9::each]]
     texts += special_texts[::each] + marked_texts[::each]
     assert graph_ids(tokenizer, texts) == tokenizer.encode(texts)
@@ -58,7 +58,7 @@ def test_offsets_equal_python(
     options,
     each,
 ):
-    tokenizer = WordPieceTokenizer(odd_vocabulary, **options)
+    tokenizer = AlbertWordPieceTokenizer(odd_vocabulary, **options)
     texts = [*odd_texts[:9], *odd_texts[9:2000:each]]
     texts += special_texts[:2000:each] + marked_texts[:2000:each]
     texts.append(f"a {'é' * 201} b")
@@ -67,7 +67,7 @@ def test_offsets_equal_python(
 
 @pytest.mark.parametrize("rules", ["google", "hugging_face"])
 def test_every_code_point(odd_vocabulary, characters, graph_ids, rules):
-    tokenizer = WordPieceTokenizer(odd_vocabulary, rules=rules)
+    tokenizer = AlbertWordPieceTokenizer(odd_vocabulary, rules=rules)
     texts = [
         " ".join(f"a{c}b {c}" for c in characters[i : i + 64])
         for i in range(0, len(characters), 64)
@@ -78,7 +78,7 @@ def test_every_code_point(odd_vocabulary, characters, graph_ids, rules):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_real_texts(wordpiece_vocabulary, sentences, graph_ids, language, each):
     texts = sentences(language, 3000)[::each]
-    tokenizer = WordPieceTokenizer(wordpiece_vocabulary(texts, 3000))
+    tokenizer = AlbertWordPieceTokenizer(wordpiece_vocabulary(texts, 3000))
     ids = tokenizer.encode(texts)
     assert graph_ids(tokenizer, texts) == ids
     unknown = sum(row.count(tokenizer.unk_id) for row in ids)
@@ -86,7 +86,9 @@ def test_real_texts(wordpiece_vocabulary, sentences, graph_ids, language, each):
 
 
 def test_long_words(wordpiece_golden, graph_ids):
-    tokenizer = WordPieceTokenizer.from_file(wordpiece_golden / "vocab.txt")
+    tokenizer = AlbertWordPieceTokenizer.from_file(
+        wordpiece_golden / "vocab.txt"
+    )
     texts = [c * n for c in "aé中" for n in (199, 200, 201, 900)]
     texts += ["e\u0301" * 200, "e\u0301" * 201]
     assert graph_ids(tokenizer, texts) == tokenizer.encode(texts)
@@ -94,7 +96,7 @@ def test_long_words(wordpiece_golden, graph_ids):
 
 @pytest.mark.parametrize("texts", [[], [""], ["", " \x00", "a", ""]])
 def test_nothing(odd_vocabulary, texts):
-    tokenizer = WordPieceTokenizer(odd_vocabulary)
+    tokenizer = AlbertWordPieceTokenizer(odd_vocabulary)
     preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
     texts_tensor = tf.constant(texts, tf.string)
     expected = tokenizer.encode(texts)
@@ -105,7 +107,7 @@ def test_nothing(odd_vocabulary, texts):
 
 
 def test_invalid_utf8_is_dropped(odd_vocabulary):
-    tokenizer = WordPieceTokenizer(odd_vocabulary)
+    tokenizer = AlbertWordPieceTokenizer(odd_vocabulary)
     preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
     broken = b"a\xff\xed\xa0\x80b \xe4\xb8"
     text = broken.decode("utf-8", errors="replace")
@@ -114,7 +116,7 @@ def test_invalid_utf8_is_dropped(odd_vocabulary):
 
 
 def test_composing_tokenizers_are_not_supported(odd_vocabulary):
-    tokenizer = WordPieceTokenizer(
+    tokenizer = AlbertWordPieceTokenizer(
         odd_vocabulary, do_lower_case=False, rules="hugging_face"
     )
     with pytest.raises(InputError, match="tokenize in Python, or set rules="):
@@ -122,7 +124,7 @@ def test_composing_tokenizers_are_not_supported(odd_vocabulary):
 
 
 def test_in_a_saved_model(odd_vocabulary, special_texts, tmp_path):
-    tokenizer = WordPieceTokenizer(odd_vocabulary)
+    tokenizer = AlbertWordPieceTokenizer(odd_vocabulary)
     preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, seq_length=12)
     serve = tf.function(
         preprocessor, input_signature=[tf.TensorSpec([None], tf.string)]

@@ -13,7 +13,7 @@ from albert_tf.text.tokenizer_files import (
 from albert_tf.text.tokenizer_json import tokenizer_json
 from albert_tf.text.wordpiece_tokenizer import (
     HUGGING_FACE_SLOW_WORDPIECE,
-    WordPieceTokenizer,
+    AlbertWordPieceTokenizer,
 )
 
 GOOGLE_SENTENCEPIECE = {
@@ -48,7 +48,7 @@ FORMATS = {
         AlbertTokenizer, GOOGLE_SENTENCEPIECE, HUGGING_FACE_SLOW
     ),
     "vocab.txt": Format(
-        WordPieceTokenizer, GOOGLE_WORDPIECE, HUGGING_FACE_SLOW_WORDPIECE
+        AlbertWordPieceTokenizer, GOOGLE_WORDPIECE, HUGGING_FACE_SLOW_WORDPIECE
     ),
 }
 

@@ -9,13 +9,13 @@ from albert_tf.text.vocabulary_report import (
     measure_vocabulary,
     script_of,
 )
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
     pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat ##s 中 . д ##а".split()
-    return WordPieceTokenizer("\n".join(pieces).encode())
+    return AlbertWordPieceTokenizer("\n".join(pieces).encode())
 
 
 def test_counts(tokenizer):

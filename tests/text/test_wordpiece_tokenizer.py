@@ -6,8 +6,8 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import (
+    AlbertWordPieceTokenizer,
     WordPieces,
-    WordPieceTokenizer,
     is_wordpiece,
     read_pieces,
 )
@@ -38,7 +38,7 @@ def test_golden_pieces(wordpiece_golden):
     pieces = path.read_text("utf-8").splitlines()
     for case in golden["tokenizers"]:
         expected = [row.split(" ") if row else [] for row in case.pop("pieces")]
-        tokenizer = WordPieceTokenizer.from_file(
+        tokenizer = AlbertWordPieceTokenizer.from_file(
             path, match_special_tokens=case["rules"] == "hugging_face", **case
         )
         found = [tokenizer.tokenize(text) for text in golden["texts"]]
@@ -49,7 +49,7 @@ def test_golden_pieces(wordpiece_golden):
 
 
 def test_format_is_detected_from_the_content(tokenizer, vocab):
-    assert isinstance(tokenizer, WordPieceTokenizer)
+    assert isinstance(tokenizer, AlbertWordPieceTokenizer)
     assert tokenizer.vocab_size == len(PIECES)
     assert [tokenizer.id_to_piece(i) for i in range(len(PIECES))] == PIECES
     ids = [
@@ -117,7 +117,9 @@ def test_conversions(tokenizer):
     assert tokenizer.convert_tokens_to_ids(["##aff", "absent"]) == [7, 2]
     assert tokenizer.convert_ids_to_tokens([6, 7]) == ["un", "##aff"]
     assert tokenizer.batch_decode([[3, 6, 7], [9]]) == ["unaff", "中"]
-    assert repr(tokenizer).startswith("WordPieceTokenizer(vocab_size=17, do_lo")
+    assert repr(tokenizer).startswith(
+        "AlbertWordPieceTokenizer(vocab_size=17, do_lo"
+    )
 
 
 def test_long_texts_have_the_tokens_of_their_lines(tokenizer):
@@ -147,7 +149,7 @@ def test_packing(tokenizer):
 
 
 def test_is_picklable(vocab):
-    tokenizer = WordPieceTokenizer.from_file(
+    tokenizer = AlbertWordPieceTokenizer.from_file(
         vocab, strip_accents=False, rules="hugging_face"
     )
     copy = pickle.loads(pickle.dumps(tokenizer))

@@ -19,7 +19,9 @@ from albert_tf.finetuning.question_answering.losses import (
     JointSpanLoss,
     SpanLoss,
 )
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import (
     AlbertClassifier,
     AlbertPairClassifier,
@@ -108,13 +110,13 @@ MODELS = {
         {"text_hashes": (99, [3])},
     ),
     "span_v1": (
-        lambda config: AlbertSpanLabeler(config, "v1"),
+        lambda config: AlbertQuestionAnswering(config, "v1"),
         SpanLoss(),
         [LENGTH],
         POSITIONS,
     ),
     "span_joint": (
-        lambda config: AlbertSpanLabeler(config, "joint"),
+        lambda config: AlbertQuestionAnswering(config, "joint"),
         JointSpanLoss(),
         [LENGTH],
         POSITIONS | {"is_impossible": (2, [])},

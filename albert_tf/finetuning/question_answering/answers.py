@@ -23,7 +23,7 @@ from albert_tf.finetuning.question_answering.decoder import (
 if TYPE_CHECKING:
     from albert_tf.finetuning.question_answering.features import SpanWindow
 
-# Outputs of the model for a window, see `AlbertSpanLabeler`.
+# Outputs of the model for a window, see `AlbertQuestionAnswering`.
 Outputs = Mapping[str, np.ndarray]
 
 # The original's answer, and its start and end scores, if no span is valid, such

@@ -27,7 +27,7 @@ def best_positions(
     """Returns the best start and end positions of each row.
 
     Args:
-      outputs: Outputs of `AlbertSpanLabeler` without `start_positions`.
+      outputs: Outputs of `AlbertQuestionAnswering` without `start_positions`.
       input_mask: `[rows, seq]`.
       n_best: Number of starts and ends for the v1 head; the outputs of the
         joint head are already limited.

@@ -31,7 +31,7 @@ _MASKED_SCORE = -1e30
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertSpanLabeler(AlbertModel):
+class AlbertQuestionAnswering(AlbertModel):
     """ALBERT with one of the original's two heads for question answering.
 
     `head="v1"` (SQuAD 1.1) is a dense layer. Inputs are the encoder's dict.
@@ -93,12 +93,12 @@ class AlbertSpanLabeler(AlbertModel):
     ):
         if head not in HEADS:
             raise InputError(
-                f"AlbertSpanLabeler: head={head!r} must be one of "
+                f"AlbertQuestionAnswering: head={head!r} must be one of "
                 f"{', '.join(HEADS)}"
             )
-        dropout = check_dropout("AlbertSpanLabeler", dropout)
-        check_positive("AlbertSpanLabeler", "start_n_top", start_n_top)
-        check_positive("AlbertSpanLabeler", "end_n_top", end_n_top)
+        dropout = check_dropout("AlbertQuestionAnswering", dropout)
+        check_positive("AlbertQuestionAnswering", "start_n_top", start_n_top)
+        check_positive("AlbertQuestionAnswering", "end_n_top", end_n_top)
         super().__init__(config, **{"name": "span_labeler", **kwargs})
         self.head = head
         if head == "joint":
@@ -225,7 +225,7 @@ class JointSpanHead(keras.layers.Layer):
           training: whether to apply dropout.
 
         Returns:
-          The output dict of `AlbertSpanLabeler`.
+          The output dict of `AlbertQuestionAnswering`.
         """
         p_mask = ops.cast(p_mask, "bool")
         start_scores = ops.squeeze(self.start(states), -1)

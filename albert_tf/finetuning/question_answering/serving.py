@@ -25,7 +25,9 @@ from albert_tf.finetuning.question_answering.decoder import (
     null_scores,
 )
 from albert_tf.finetuning.question_answering.features import P_MASK
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.serving import TEXTS, ServingGraph
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.preprocessor import GraphPreprocessor
@@ -39,7 +41,7 @@ _WINDOWS_PER_CALL = 32
 
 
 def question_answering_graph(
-    task_type: Any, model: AlbertSpanLabeler, packed: bool
+    task_type: Any, model: AlbertQuestionAnswering, packed: bool
 ) -> ServingGraph:
     """Returns the serving graph of a question answering task.
 
@@ -164,7 +166,7 @@ class _WindowScorer:
 
     def __init__(
         self,
-        model: AlbertSpanLabeler,
+        model: AlbertQuestionAnswering,
         graph: ModelGraph,
         preprocessor: GraphPreprocessor,
         n_best: int,

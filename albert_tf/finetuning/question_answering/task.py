@@ -38,9 +38,9 @@ class QuestionAnswering(TaskType):
     """Questions whose answers are spans of a context.
 
     A prediction is an `AnswerPrediction`. Settings: those of `WindowSettings`;
-    `head`, `start_n_top` and `end_n_top` of `AlbertSpanLabeler`; `n_best` and
-    `max_answer_length` of `answer_questions`; `rules`, a key of `RULES`; and
-    `null_threshold`, see `QuestionAnswers.text`.
+    `head`, `start_n_top` and `end_n_top` of `AlbertQuestionAnswering`;
+    `n_best` and `max_answer_length` of `answer_questions`; `rules`, a key of
+    `RULES`; and `null_threshold`, see `QuestionAnswers.text`.
     """
 
     name = "question_answering"
@@ -144,12 +144,12 @@ class QuestionAnswering(TaskType):
 
     @property
     def model_class(self):
-        """`AlbertSpanLabeler`."""
+        """`AlbertQuestionAnswering`."""
         from albert_tf.finetuning.question_answering.model import (
-            AlbertSpanLabeler,
+            AlbertQuestionAnswering,
         )
 
-        return AlbertSpanLabeler
+        return AlbertQuestionAnswering
 
     @property
     def token_outputs(self):

@@ -11,6 +11,7 @@ from typing import Any
 from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.examples import BadExamples, text_problem
 from albert_tf.finetuning.tables import read_rows
+from albert_tf.finetuning.task_config import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,20 @@ class TextTask:
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     other_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def config_of_texts(
+    task: TextTask, task_type: str, settings: Mapping[str, Any]
+) -> TaskConfig:
+    """Returns the configuration of a task with one of the task types."""
+    return TaskConfig(
+        name=task.name,
+        task_type=task_type,
+        labels=task.labels,
+        metrics=task.metrics,
+        settings=settings,
+        source={"reader": "texts", **dataclasses.asdict(task)},
+    )
 
 
 def read_texts(

@@ -7,9 +7,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 from albert_tf.finetuning.serving import TEXTS, ServingGraph
+from albert_tf.finetuning.text_classification.text_model import (
+    TextModel,
+    text_sequences,
+)
 from albert_tf.layers.pooling import (
     mean_pooling,
     pair_features,
@@ -22,14 +25,17 @@ from albert_tf.text.preprocessor import GraphPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertClassifier(LabelHeadModel):
+class AlbertClassifier(TextModel):
     """ALBERT with the original's classification head, as used for GLUE.
 
     The pooled output goes through dropout and a dense layer. Inputs are the
-    encoder's dict. The output is logits `[batch, num_labels]`, float32 in any
+    encoder's dict; `fit`, `evaluate` and `predict` also take texts, see
+    `TextModel`. The output is logits `[batch, num_labels]`, float32 in any
     precision. Train it with `compile`, with the loss
     `SparseCategoricalCrossentropy(from_logits=True)` or, for regression with
-    `num_labels=1`, "mse", and `fit`.
+    `num_labels=1`, "mse", and `fit`:
+
+        model.fit(["A good film.", "A bad one."], ["good", "bad"])
 
     Args:
       config: the architecture.
@@ -48,6 +54,7 @@ class AlbertClassifier(LabelHeadModel):
     """
 
     HEAD = "classifier_head"
+    TASK_HEAD = "cls"
     NAME = "classifier"
     POOLER = True
 
@@ -59,7 +66,7 @@ class AlbertClassifier(LabelHeadModel):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertPairClassifier(LabelHeadModel):
+class AlbertPairClassifier(TextModel):
     """ALBERT with a classification head on the features of two texts.
 
     Both texts are encoded in one row, so that they attend to each other. With u
@@ -70,6 +77,7 @@ class AlbertPairClassifier(LabelHeadModel):
     """
 
     HEAD = "pair_head"
+    TASK_HEAD = "pair_features"
     WIDTH = 4
     NAME = "pair_classifier"
     POOLER = False
@@ -99,9 +107,7 @@ class RegressionLoss(MeanLoss):
         return tf.square(errors), {"absolute_error": tf.abs(errors)}
 
 
-def text_graph(
-    task_type: Any, model: LabelHeadModel, packed: bool
-) -> ServingGraph:
+def text_graph(task_type: Any, model: TextModel, packed: bool) -> ServingGraph:
     """Returns the serving graph of a task of texts or text pairs.
 
     Inputs are the strings `text` `[batch]`, and for pairs `text_pair`
@@ -122,19 +128,8 @@ def text_graph(
     graph = ModelGraph(model, packed)
 
     def call(inputs: Tensors, training: bool) -> Tensors:
-        segments = [preprocessor.tokenize(inputs[name]) for name in names]
-        sequences = preprocessor.pack_to_longest(segments, length)
-        if task_type.has_pairs:
-            # Without a second text, there is no second [SEP].
-            length_of_batch = tf.shape(sequences["input_word_ids"])[1]
-            single = preprocessor.bert_pack_inputs(
-                segments[:1], length_of_batch
-            )
-            is_single = segments[1].row_lengths()[:, None] == 0
-            sequences = {
-                name: tf.where(is_single, single[name], x)
-                for name, x in sequences.items()
-            }
+        texts = [inputs[name] for name in names]
+        sequences = text_sequences(preprocessor, texts, length)
         return task_type.serving_outputs(graph(sequences, training))
 
     return ServingGraph(

@@ -20,6 +20,7 @@ from albert_tf.finetuning.text_classification.baselines import (
 from albert_tf.finetuning.text_classification.examples import (
     TextExample,
     TextTask,
+    config_of_texts,
     read_texts,
 )
 from albert_tf.finetuning.text_classification.features import text_features
@@ -54,14 +55,7 @@ class TextTaskType(TaskType):
     @classmethod
     def config_of(cls, task: TextTask) -> TaskConfig:
         """Converts a `TextTask` to a `TaskConfig`."""
-        return TaskConfig(
-            name=task.name,
-            task_type=cls.name,
-            labels=task.labels,
-            metrics=task.metrics,
-            settings=cls.default_settings,
-            source={"reader": "texts", **dataclasses.asdict(task)},
-        )
+        return config_of_texts(task, cls.name, cls.default_settings)
 
     def check_settings(self):
         """Checks `source`, and that a sequence has room for each text."""

@@ -6,7 +6,7 @@ from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
     read_squad,
 )
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +46,9 @@ def wordpiece():
     def make(characters):
         pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
         pieces += [f"##{c}" for c in characters if c.isalnum()]
-        return WordPieceTokenizer("".join(f"{p}\n" for p in pieces).encode())
+        return AlbertWordPieceTokenizer(
+            "".join(f"{p}\n" for p in pieces).encode()
+        )
 
     return make
 

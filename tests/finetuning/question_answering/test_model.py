@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.model import (
-    AlbertSpanLabeler,
+    AlbertQuestionAnswering,
     JointSpanHead,
 )
 
@@ -26,7 +26,7 @@ def paths(model):
 
 
 def test_v1_contract(config, batch):
-    model = AlbertSpanLabeler(config, "v1")
+    model = AlbertQuestionAnswering(config, "v1")
     assert paths(model) == {"span_head/kernel", "span_head/bias"}
     outputs = model(batch)
     assert set(outputs) == {"start_logits", "end_logits"}
@@ -38,7 +38,7 @@ def test_v1_contract(config, batch):
 
 
 def test_joint_contract(config, joint_batch):
-    model = AlbertSpanLabeler(config, "joint", start_n_top=3, end_n_top=2)
+    model = AlbertQuestionAnswering(config, "joint", start_n_top=3, end_n_top=2)
     assert paths(model) == {
         f"joint_span_head/{name}"
         for name in (
@@ -68,7 +68,7 @@ def test_joint_contract(config, joint_batch):
 
 
 def test_true_starts_give_the_same_ends_as_found_starts(config, joint_batch):
-    model = AlbertSpanLabeler(config, "joint", start_n_top=2)
+    model = AlbertQuestionAnswering(config, "joint", start_n_top=2)
     found = model(joint_batch)
     for k in range(2):
         starts = np.asarray(found["start_top_index"])[:, k]
@@ -84,7 +84,7 @@ def test_true_starts_give_the_same_ends_as_found_starts(config, joint_batch):
 
 
 def test_only_answerability_has_dropout(config, joint_batch):
-    model = AlbertSpanLabeler(config, "joint", dropout=0.5)
+    model = AlbertQuestionAnswering(config, "joint", dropout=0.5)
     calm, noisy = (model(joint_batch, training=on) for on in (False, True))
     for name, value in calm.items():
         change = np.abs(np.asarray(value) - np.asarray(noisy[name])).max()
@@ -95,7 +95,7 @@ def test_only_answerability_has_dropout(config, joint_batch):
 def test_fits_joint(config, joint_batch):
     keras.utils.set_random_seed(0)
     config = config.replace(initializer_range=0.1, num_hidden_layers=1)
-    model = AlbertSpanLabeler(config, "joint")
+    model = AlbertQuestionAnswering(config, "joint")
     ops = keras.ops
 
     def negative_log_likelihood(positions, log_probs):
@@ -125,7 +125,7 @@ def test_fits_joint(config, joint_batch):
 
 
 def test_arguments_are_saved_with_the_model(config, joint_batch, tmp_path):
-    model = AlbertSpanLabeler(
+    model = AlbertQuestionAnswering(
         config, "joint", dropout=0.3, start_n_top=2, end_n_top=3
     )
     model.save(tmp_path / "model.keras")
@@ -145,16 +145,16 @@ def test_arguments_are_saved_with_the_model(config, joint_batch, tmp_path):
     ],
 )
 def test_bad_arguments(config, arguments, message):
-    with pytest.raises(InputError, match=f"AlbertSpanLabeler: {message}"):
-        AlbertSpanLabeler(config, **arguments)
+    with pytest.raises(InputError, match=f"AlbertQuestionAnswering: {message}"):
+        AlbertQuestionAnswering(config, **arguments)
 
 
 def test_bad_inputs(config, batch, joint_batch):
     with pytest.raises(ValueError, match="start_positions; missing: p_mask"):
-        AlbertSpanLabeler(config, "joint")(batch)
+        AlbertQuestionAnswering(config, "joint")(batch)
     with pytest.raises(ValueError, match="unknown: p_mask"):
-        AlbertSpanLabeler(config, "v1")(joint_batch)
-    model = AlbertSpanLabeler(config, "joint", end_n_top=13)
+        AlbertQuestionAnswering(config, "v1")(joint_batch)
+    model = AlbertQuestionAnswering(config, "joint", end_n_top=13)
     with pytest.raises(
         ValueError, match="has length 12, but must have at least end_n_top=13"
     ):

@@ -13,13 +13,15 @@ from albert_tf.finetuning.question_answering import serving
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
 )
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.registry import (
     known_task,
     make_task_type,
     with_settings,
 )
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 TASKS = {"v1": "squad1.1", "joint": "squad2.0"}
 # Many windows; one window; and characters that tokenizers drop or compose.
@@ -76,7 +78,7 @@ def save(folder, head, tokenizer, hidden=16, **settings):
         initializer_range=0.3,
         hidden_dropout_prob=0.1,
     )
-    model = AlbertSpanLabeler(config, **task_type.model_arguments())
+    model = AlbertQuestionAnswering(config, **task_type.model_arguments())
     for variable in model.trainable_variables:
         # A new head says nearly the same of all.
         if "head" in variable.path:
@@ -284,7 +286,9 @@ def test_word_pieces_and_chinese(read, tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     # Some words are unknown, and some characters.
     pieces += [*letters[::2], *(f"##{letter}" for letter in letters[::3])]
-    tokenizer = WordPieceTokenizer("".join(f"{p}\n" for p in pieces).encode())
+    tokenizer = AlbertWordPieceTokenizer(
+        "".join(f"{p}\n" for p in pieces).encode()
+    )
     folder = save(
         tmp_path / "model",
         "v1",

@@ -10,7 +10,7 @@ from albert_tf.finetuning.text_classification.features import (
     truncate,
 )
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase]
 A = PIECES.index("a")
@@ -18,7 +18,7 @@ A = PIECES.index("a")
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return WordPieceTokenizer("\n".join(PIECES).encode())
+    return AlbertWordPieceTokenizer("\n".join(PIECES).encode())
 
 
 def example(text, pair=None, label=None):

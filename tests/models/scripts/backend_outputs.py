@@ -14,7 +14,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
@@ -57,11 +59,11 @@ for name, task_model, task_inputs in (
     ("attentive", AlbertClassifier(config, 3, output_attentions=True), batch),
     ("token_classifier", AlbertTokenClassifier(config, 3), batch),
     ("multiple_choice", AlbertMultipleChoice(config), choices),
-    ("span_v1", AlbertSpanLabeler(config, "v1"), batch),
-    ("span_joint", AlbertSpanLabeler(config, "joint"), candidates),
+    ("span_v1", AlbertQuestionAnswering(config, "v1"), batch),
+    ("span_joint", AlbertQuestionAnswering(config, "joint"), candidates),
     (
         "span_joint_training",
-        AlbertSpanLabeler(config, "joint"),
+        AlbertQuestionAnswering(config, "joint"),
         {**candidates, "start_positions": starts},
     ),
 ):

@@ -13,7 +13,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
@@ -61,7 +63,7 @@ for name, model, inputs, labels, loss, weights in (
     ),
     (
         "span_v1",
-        AlbertSpanLabeler(config, "v1"),
+        AlbertQuestionAnswering(config, "v1"),
         batch,
         {"start_logits": starts, "end_logits": ends},
         {"start_logits": of_classes, "end_logits": of_classes},
@@ -69,7 +71,7 @@ for name, model, inputs, labels, loss, weights in (
     ),
     (
         "span_joint",
-        AlbertSpanLabeler(config, "joint", dropout=0.0),
+        AlbertQuestionAnswering(config, "joint", dropout=0.0),
         joint,
         {
             "start_log_probs": starts,

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
@@ -84,7 +86,7 @@ PAIRS = {
         **_LABELLED,
     ),
     "span_labeler": Pair(
-        AlbertSpanLabeler,
+        AlbertQuestionAnswering,
         "AlbertForQuestionAnswering",
         ("span_head",),
         arguments={"head": "v1"},
@@ -304,7 +306,7 @@ def our_outputs(model, batch):
         heads.pop("pooled_output", None)
     elif isinstance(model, AlbertMultipleChoice):
         heads = {"logits": model(_of_choices(batch))}
-    elif isinstance(model, AlbertSpanLabeler):
+    elif isinstance(model, AlbertQuestionAnswering):
         heads = model(batch)
     elif isinstance(model, AlbertEncoder):
         heads = {}

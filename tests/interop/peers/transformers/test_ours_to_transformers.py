@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.interop.convert import convert
 from albert_tf.interop.hubs import resolve
 from albert_tf.interop.huggingface import architecture
@@ -138,9 +140,11 @@ def test_the_joint_span_head_is_left(
     configs, hf, random_model, random_batch, tmp_path
 ):
     config = configs["groups"]
-    ours = random_model(AlbertSpanLabeler, config, head="joint", dropout=0.2)
+    ours = random_model(
+        AlbertQuestionAnswering, config, head="joint", dropout=0.2
+    )
     ours.save_pretrained(tmp_path)
-    again = AlbertSpanLabeler.from_pretrained(tmp_path)
+    again = AlbertQuestionAnswering.from_pretrained(tmp_path)
     assert (again.head, again.head_dropout) == ("joint", 0.2)
     assert_same_weights(again, ours)
     # Theirs says that it leaves the head, and reads the encoder.

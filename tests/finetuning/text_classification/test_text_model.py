@@ -1,0 +1,231 @@
+"""`fit`, `evaluate` and `predict` of classifiers with texts."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.text_classification.examples import TextExample
+from albert_tf.finetuning.text_classification.features import text_features
+from albert_tf.finetuning.text_classification.model import (
+    AlbertClassifier,
+    AlbertPairClassifier,
+)
+
+CLASSES = [AlbertClassifier, AlbertPairClassifier]
+LABELS = ("bad", "good")
+FIRST = ["the good movie", "a bad film", "", "I have seen it, 12,345 times"]
+SECOND = ["x", "", "the bad movie", "b\u00e0d f\u0131lm " * 40]
+NAMES = ["good", "bad", "bad", "good"]
+IDS = [1, 0, 0, 1]
+
+
+@pytest.fixture
+def make(serving_config, noisy, tokenizer):
+    """Returns `make(class, num_labels, **arguments)`: a compiled model."""
+
+    def make(model_class=AlbertClassifier, num_labels=2, **arguments):
+        if num_labels == 2:
+            arguments = {"labels": LABELS, **arguments}
+        keras.utils.set_random_seed(1)
+        arguments = {"dropout": 0.0, **arguments}
+        # Dropout's masks depend on the shapes of batches.
+        config = dataclasses.replace(
+            serving_config,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+        model = noisy(model_class(config, num_labels, **arguments))
+        model.tokenizer = tokenizer
+        loss = "mse"
+        if num_labels > 1:
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("sgd", loss, metrics=["accuracy"])
+        return model
+
+    return make
+
+
+def dataset(*values):
+    return tf.data.Dataset.from_tensor_slices(values)
+
+
+SINGLE = {
+    "list": FIRST,
+    "array": np.array(FIRST),
+    "objects": np.array(FIRST, object),
+    "bytes": [text.encode() for text in FIRST],
+    "tensor": tf.constant(FIRST),
+    "dataset": tf.data.Dataset.from_tensor_slices(FIRST),
+    "batches": tf.data.Dataset.from_tensor_slices(FIRST).batch(3),
+    "x, y": dataset(FIRST, IDS),
+}
+PAIRS = {
+    "lists": (FIRST, SECOND),
+    "list and array": (FIRST, np.array(SECOND)),
+    "dataset": dataset((FIRST, SECOND)),
+    "batches": dataset((FIRST, SECOND), IDS).batch(3),
+}
+
+
+def expected(model, first, second=None):
+    """Returns the logits of ids that the tokenizer makes."""
+    examples = [
+        TextExample(id="", text=a, pair=b, location="")
+        for a, b in zip(first, second or [None] * len(first), strict=True)
+    ]
+    features = text_features(
+        examples,
+        model.tokenizer,
+        max_seq_length=model.max_seq_length,
+        labelled=False,
+    )
+    return model(features.pad(range(len(examples)))).numpy()
+
+
+def close(actual, desired):
+    # Padding changes the order of sums in float32.
+    np.testing.assert_allclose(actual, desired, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+def test_texts(make, kind):
+    model = make()
+    logits = model.predict(SINGLE[kind], verbose=0)
+    assert np.ptp(logits[:, 0]) > 0.01
+    close(logits, expected(model, FIRST))
+
+
+@pytest.mark.parametrize(
+    "model_class", [AlbertClassifier, AlbertPairClassifier]
+)
+@pytest.mark.parametrize("kind", PAIRS)
+def test_pairs(make, kind, model_class):
+    model = make(model_class)
+    logits = model.predict(PAIRS[kind], verbose=0)
+    close(logits, expected(model, FIRST, SECOND))
+
+
+def test_labels_and_ids_train_the_same(make):
+    ids = make()
+    features = {
+        name: np.array(x)
+        for name, x in ids._arrays(FIRST, None, None, None)[0].items()
+    }
+    ids.fit(features, np.array(IDS), batch_size=4, verbose=0)
+    for data in (
+        (FIRST, NAMES),
+        (np.array(FIRST), np.array(NAMES)),
+        (FIRST, IDS),
+        (tf.constant(FIRST), tf.constant(NAMES)),
+        (dataset(FIRST, NAMES).batch(4),),
+        (dataset(FIRST, IDS),),
+    ):
+        model = make()
+        model.fit(*data, batch_size=4, shuffle=False, verbose=0)
+        for ours, theirs in zip(model.weights, ids.weights, strict=True):
+            np.testing.assert_allclose(
+                ours.numpy(), theirs.numpy(), rtol=0, atol=1e-5
+            )
+
+
+def test_validation_and_weights(make):
+    model = make()
+    history = model.fit(
+        FIRST, NAMES, validation_data=(FIRST[:2], NAMES[:2]), verbose=0
+    )
+    values = model.evaluate(FIRST[:2], NAMES[:2], verbose=0)
+    assert history.history["val_loss"][-1] == pytest.approx(values[0], abs=1e-5)
+    data = dataset(FIRST[:2], NAMES[:2])
+    assert model.evaluate(data, verbose=0) == pytest.approx(values, abs=1e-5)
+    history = model.fit(FIRST, NAMES, validation_data=data, verbose=0)
+    assert "val_loss" in history.history
+    history = model.fit(FIRST, NAMES, validation_split=0.5, verbose=0)
+    assert "val_loss" in history.history
+    before = [weight.numpy() for weight in model.weights]
+    model.fit(FIRST, NAMES, sample_weight=[0, 0, 0, 0], verbose=0)
+    for old, new in zip(before, model.weights, strict=True):
+        np.testing.assert_array_equal(old, new.numpy())
+
+
+def test_saved_model_is_a_fine_tuned_model(make, tmp_path, run_albert):
+    model = make()
+    model.max_seq_length = 20
+    model.fit(FIRST, NAMES, verbose=0)
+    folder = tmp_path / "model"
+    model.save_pretrained(folder)
+    task = json.loads((folder / "task.json").read_text())
+    assert task["task_type"] == "text_classification"
+    assert task["labels"] == list(LABELS)
+    assert task["settings"]["max_seq_length"] == 20
+
+    close = pytest.approx(
+        keras.ops.softmax(model.predict(FIRST, verbose=0))[:, 1].numpy(),
+        abs=1e-5,
+    )
+    found = [x["probabilities"]["good"] for x in Predictor(folder)(FIRST)]
+    assert found == close
+    again = AlbertClassifier.from_pretrained(folder)
+    assert again.task_config.to_dict() == model.task_config.to_dict()
+    assert again.max_seq_length == 20
+
+    table = tmp_path / "dev.tsv"
+    rows = [f"{a or 'x'}\t{b}" for a, b in zip(FIRST, NAMES, strict=True)]
+    table.write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    run_albert("evaluate", f"--model={folder}", f"--input={table}")
+    run_albert(
+        *("predict", f"--model={folder}", f"--input={table}"),
+        f"--output={tmp_path / 'out.jsonl'}",
+    )
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+    run_albert(
+        *("export", f"--model={folder}", "--kind=task"),
+        f"--output={tmp_path / 'export'}",
+    )
+    assert (tmp_path / "export" / "export.json").exists()
+
+
+def test_saved_pairs_and_numbers(make, tmp_path):
+    model = make(AlbertPairClassifier)
+    model.fit((FIRST, SECOND), NAMES, verbose=0)
+    model.save_pretrained(tmp_path / "pairs")
+    predict = Predictor(tmp_path / "pairs")
+    assert "label" in predict({"text": "a", "pair": "b"})
+
+    model = make(num_labels=1)
+    model.fit(FIRST, [0.5, 1.0, 2.0, 3.0], verbose=0)
+    model.save_pretrained(tmp_path / "numbers")
+    values = [x["value"] for x in Predictor(tmp_path / "numbers")(FIRST)]
+    close(values, model.predict(FIRST, verbose=0)[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ("a text", None, r"give a list, \[text\]"),
+        (("a", "b"), None, "two lists of texts"),
+        ([("a", "b")], None, "a tuple of two lists"),
+        ((["a"], ["b", "c"]), None, "1 first and 2 second texts"),
+        (["a", 3], None, "text 1, 3, must be a string"),
+        (np.array([["a"]]), None, r"shape \[1, 1\]"),
+        (["a"], ["great"], "label 'great' of text 0"),
+    ],
+)
+def test_invalid_arguments(make, x, y, message):
+    with pytest.raises(InputError, match=message):
+        make().fit(x, y, verbose=0)
+
+
+def test_other_task_or_no_tokenizer(make):
+    model = make()
+    model.fit(FIRST, NAMES, verbose=0)
+    with pytest.raises(InputError, match="takes one text, not two"):
+        model.predict((FIRST, SECOND))
+    model.tokenizer = None
+    with pytest.raises(InputError, match="set model.tokenizer ="):
+        model.predict(FIRST)
