@@ -368,7 +368,7 @@ BAD_INPUT = {
         ("--input=absent.txt --output=new", "absent.txt"),
         ("--seed=x", "--seed=x must be an integer"),
         # Each of the three phases has a step.
-        ("--num_train_steps=5", "num_train_steps=5 must be in [6"),
+        ("--num_train_steps=5", "num_train_steps=5 must be at least 6"),
     ],
     "convert-data": [
         ("--output=new", "--input is required"),
