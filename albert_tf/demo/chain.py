@@ -28,7 +28,10 @@ from albert_tf.demo.corpora import (
 )
 from albert_tf.errors import InputError
 from albert_tf.export.config import ExportConfig
+from albert_tf.export.encoder import export_encoder
 from albert_tf.export.export import export
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.pretrained_models import DEFAULT
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.create_data import create_pretraining_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
@@ -42,7 +45,9 @@ from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 _DEFAULT_OUTPUT = "runs/demo"
+_MODEL = "albert_mini"
 _MAX_SEQ_LENGTH = 64
+_SHORT_SEQ_LENGTH = 32  # of the first phase of pretraining
 
 
 def run_demo(config: DemoConfig) -> dict[str, Any]:
@@ -64,10 +69,17 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         files = _write_text(config, folder / "text")
     with _stage(stages, "2 vocabulary", f"train {config.vocab_size} pieces"):
         tokenizer = _train_tokenizer(config, files, folder / "vocab")
-    with _stage(stages, "3 records", "make sentence pairs, mask words"):
-        manifest = _create_data(config, files, tokenizer, folder / "data")
+    with _stage(
+        stages, "3 records", "cut the text to sequences, hold out a part"
+    ):
+        manifest = _create_data(
+            config, files, tokenizer, folder / "data", _MAX_SEQ_LENGTH
+        )
+        _create_data(
+            config, files, tokenizer, folder / "data-short", _SHORT_SEQ_LENGTH
+        )
     model = AlbertConfig.from_official(
-        "albert_mini",
+        _MODEL,
         vocab_size=tokenizer.vocab_size,
         max_position_embeddings=_MAX_SEQ_LENGTH,
     )
@@ -78,13 +90,20 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         runs = read_runs([folder / "run"])
         records = open_records(folder / "data", "heldout")
         plot_runs(runs, folder / "curves.png", records.baselines())
+    hubs = {_MODEL: folder / "hub", DEFAULT: folder / DEFAULT}
     with _stage(stages, "6 export", "write the two SavedModels"):
-        hub = folder / "hub"
-        export(folder / "run", hub / "encoder")
-        length = ExportConfig(seq_length=_MAX_SEQ_LENGTH)
-        export(folder / "run", hub / "preprocessor", "preprocessor", length)
+        export(folder / "run", hubs[_MODEL] / "encoder")
+        _export_preprocessor(folder / "run", hubs[_MODEL])
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
-        classifier = _train_classifier(config, files, folder)
+        classifier = _sample_passages(config, files, folder)
+        classifier["runs"] = _train_classifier(folder, _MODEL, hubs[_MODEL])
+    with _stage(stages, f"8 {DEFAULT}", "the same with the packaged model"):
+        encoder = AlbertEncoder.from_pretrained(DEFAULT)
+        export_encoder(
+            encoder, hubs[DEFAULT] / "encoder", tokenizer=encoder.tokenizer
+        )
+        _export_preprocessor(DEFAULT, hubs[DEFAULT])
+        classifier["runs"] += _train_classifier(folder, DEFAULT, hubs[DEFAULT])
     summary = {
         "corpus": manifest["splits"]["train"]["counts"],
         "parameters": count_parameters(model).total,
@@ -134,7 +153,7 @@ def _make_folder(output: str | os.PathLike[str]) -> pathlib.Path:
         raise InputError(
             f"output {folder} is not empty: choose another folder or remove it"
         )
-    for name in ("text", "vocab", "hub"):
+    for name in ("text", "vocab", "hub", DEFAULT):
         (folder / name).mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -173,13 +192,15 @@ def _train_tokenizer(config, files, folder) -> Tokenizer:
     return AlbertTokenizer.from_file(path)
 
 
-def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
+def _create_data(config, files, tokenizer, folder, length) -> dict[str, Any]:
     return create_pretraining_data(
         PretrainingDataConfig(
             input=[str(file) for file in files],
             output=folder,
             tokenizer=tokenizer,
-            max_seq_length=_MAX_SEQ_LENGTH,
+            max_seq_length=length,
+            # Sentence order stays at chance in so few steps.
+            sentence_order="none",
             heldout_fraction=0.05,
             seed=config.seed,
             num_workers=min(2, os.cpu_count() or 1),
@@ -200,12 +221,25 @@ def _pretrain(config, model, folder) -> None:
             log_steps=max(1, steps // 60),
             save_checkpoints_steps=max(1, steps // 4),
             eval_steps=max(1, steps // 12),
+            # One layer and short records leave the plateau of word frequencies
+            # first: docs/training.md, "Training small models".
+            phases=[
+                {
+                    "share": 0.7,
+                    "input": str(folder / "data-short"),
+                    "train_batch_size": 64,
+                    "num_hidden_layers": 1,
+                    "ngram": 1,
+                },
+                {"share": 0.15, "num_hidden_layers": 2, "ngram": 1},
+                {},  # the model's own depth
+            ],
             train_batch_size=32,
             optimizer="adamw",
-            # AdamW without bias correction takes larger steps at first and
-            # needs a lower learning rate: at 1e-3 the loss stays on a plateau.
-            learning_rate=5e-4,
+            learning_rate=1e-3,
+            schedule="warmup_stable_decay",
             num_warmup_steps=steps // 10,
+            decay_steps=steps // 10,
             max_eval_steps=10,
         )
     )
@@ -213,7 +247,13 @@ def _pretrain(config, model, folder) -> None:
         raise KeyboardInterrupt
 
 
-def _train_classifier(config, files, folder) -> dict[str, Any]:
+def _export_preprocessor(source, hub) -> None:
+    length = ExportConfig(seq_length=_MAX_SEQ_LENGTH)
+    export(source, hub / "preprocessor", "preprocessor", length)
+
+
+def _sample_passages(config, files, folder) -> dict[str, Any]:
+    """Writes passages for training and testing, and describes them."""
     examples = config.classifier_examples
     passages = label_passages(files, examples, examples // 3, config.seed)
     for name in ("train", "test"):
@@ -221,12 +261,22 @@ def _train_classifier(config, files, folder) -> dict[str, Any]:
         (folder / f"classifier-{name}.tsv").write_text(
             "".join(f"{label}\t{text}\n" for label, text in rows), "utf-8"
         )
-    result = folder / "classifier.json"
+    labels = [label for label, _ in passages.test]
+    return {
+        "examples": len(passages.train),
+        "sources": passages.sources,
+        "majority": max(labels.count(0), labels.count(1)) / len(labels),
+    }
+
+
+def _train_classifier(folder, model, hub) -> list[dict[str, Any]]:
+    """Trains with frozen and trained encoder, in a process of its own."""
+    result = folder / f"classifier-{model}.json"
     process = subprocess.run(
         [
             sys.executable,
             hub_classifier.__file__,
-            *(folder / "hub" / kind for kind in ("preprocessor", "encoder")),
+            *(hub / kind for kind in ("preprocessor", "encoder")),
             *(folder / f"classifier-{name}.tsv" for name in ("train", "test")),
             result,
         ],
@@ -238,25 +288,14 @@ def _train_classifier(config, files, folder) -> dict[str, Any]:
         raise RuntimeError(
             f"training the classifier failed: {process.stdout[-2000:]}"
         )
-    labels = [label for label, _ in passages.test]
-    majority = max(labels.count(0), labels.count(1)) / len(labels)
-    return {
-        **json.loads(result.read_text()),
-        "sources": passages.sources,
-        "majority": majority,
-    }
+    runs = json.loads(result.read_text())
+    return [{"model": model, **run} for run in runs]
 
 
 def _format_summary(summary: dict[str, Any]) -> str:
     scores, corpus = summary["scores"], summary["corpus"]
     unigram = scores["mlm_unigram_accuracy"]
     classifier = summary["classifier"]
-    shallow = ""
-    if "sop_shallow" in scores:
-        shallow = (
-            f"; punctuation rule: {scores['sop_rule']:.1%}; shallow "
-            f"classifier: {scores['sop_shallow']:.1%}"
-        )
     first, second = classifier["sources"]
     rows = [
         (
@@ -264,24 +303,19 @@ def _format_summary(summary: dict[str, Any]) -> str:
             f"{corpus['documents']:,} documents",
             f"{corpus['tokens']:,} tokens",
         ),
-        ("model", "albert_mini", f"{summary['parameters']:,} parameters"),
+        ("model", _MODEL, f"{summary['parameters']:,} parameters"),
         (
             "masked words, held out",
             f"{scores['mlm_accuracy']:.1%} right",
             f"most frequent token: {unigram:.1%}; "
             f"{scores['mlm_accuracy'] / unigram:.1f} times that",
         ),
-        (
-            "sentence order, held out",
-            f"{scores['sop_accuracy']:.1%} right",
-            f"chance: {scores['sop_chance']:.1%}{shallow}",
-        ),
     ]
     for run in classifier["runs"]:
         kind = "fine-tuned" if run["trainable"] else "frozen"
         rows.append(
             (
-                f"classifier, {kind} encoder",
+                f"classifier, {kind} {run['model']}",
                 f"{run['test_accuracy'][-1]:.1%} right",
                 f"{first} or {second}? chance: {classifier['majority']:.1%}",
             )

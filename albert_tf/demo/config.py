@@ -29,7 +29,7 @@ class DemoConfig(ReadingConfig):
     )
     model_type: ModelType = setting("unigram", "Type of the vocabulary.")
     num_train_steps: int = setting(
-        3000, "Number of pretraining steps.", bounds="[1, inf)"
+        3000, "Number of pretraining steps.", bounds="[6, inf)"
     )
     classifier_examples: int = setting(
         1200, "Passages to train the classifier on.", bounds="[1, inf)"

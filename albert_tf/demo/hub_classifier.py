@@ -97,7 +97,7 @@ def main(preprocessor_url, albert_url, train_path, test_path, result_path):
     if "albert_tf" in sys.modules:
         raise RuntimeError("albert_tf was imported, but must not be needed")
     with open(result_path, "w", encoding="utf-8") as file:
-        json.dump({"examples": len(train_set[1]), "runs": runs}, file, indent=2)
+        json.dump(runs, file, indent=2)
 
 
 if __name__ == "__main__":

@@ -367,6 +367,8 @@ BAD_INPUT = {
         ("--output=", "output='' must not be empty"),
         ("--input=absent.txt --output=new", "absent.txt"),
         ("--seed=x", "--seed=x must be an integer"),
+        # Each of the three phases has a step.
+        ("--num_train_steps=5", "num_train_steps=5 must be at least 6"),
     ],
     "convert-data": [
         ("--output=new", "--input is required"),

@@ -88,7 +88,8 @@ def arguments_of(command, rng):
     names += rng.sample(sorted(settings), min(len(settings), rng.randint(0, 4)))
     arguments = [f"--{name}={_value(settings[name], rng)}" for name in names]
     if command in ("pretrain", "finetune", "demo"):
-        arguments.append("--num_train_steps=1")
+        steps = 6 if command == "demo" else 1
+        arguments.append(f"--num_train_steps={steps}")
     if getattr(module, "TAKES_ARGUMENTS", False):
         arguments += rng.choices(WHOLE, k=rng.randint(0, 3))
     return [command, *arguments]
