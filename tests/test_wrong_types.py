@@ -42,7 +42,7 @@ def configs():
         if "tokenizer" in fields:
             required["tokenizer"] = None
         if "num_train_steps" in fields:
-            required["num_train_steps"] = 2
+            required["num_train_steps"] = 6
         if "num_warmup_steps" in fields:
             required["num_warmup_steps"] = 0
         yield config, required

@@ -36,6 +36,8 @@ RENAMED_SETTINGS = {
     "save_steps": "save_checkpoints_steps",
     "total_steps": "num_train_steps",
 }
+# Settings in the run.json of earlier versions that runs no longer have.
+REMOVED_SETTINGS = frozenset({"on_divergence", "rollback_window"})
 
 # The first and the last batch of a range, from 0.
 BatchRange = tuple[int, int]

@@ -14,7 +14,7 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
-OLD = pathlib.Path(__file__).parents[1] / "compatibility" / "data" / "31816b2"
+OLD = pathlib.Path(__file__).parent / "data_0_1"
 
 
 @pytest.fixture(scope="session")

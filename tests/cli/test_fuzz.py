@@ -38,7 +38,7 @@ PATHS = (
     *("text.txt/x", "data/manifest.json", "~", "$HOME", "-", "--", "new\n"),
 )
 # Runs, models, exports and records, of version 0.1.
-OLD = pathlib.Path(__file__).parents[1] / "compatibility" / "data" / "31816b2"
+OLD = pathlib.Path(__file__).parent / "data_0_1"
 USABLE = (
     *("old/run", "old/records", "old/pretrainer", "old/exports/task_classes"),
     *("old/finetuned/classes", "old/finetuned/joint_spans", "old/seeds"),
