@@ -47,7 +47,7 @@ test-slow: venv  ## Run the tests that take minutes, and all random texts
 	$(PYTEST) -m slow
 
 test-long: venv  ## Run exports in other programs, whole chains, killed runs
-	$(PYTEST) $(SIDE_BY_SIDE) -m "long and not slow"
+	$(PYTEST) $(SIDE_BY_SIDE) -m "long and not slow and not peer"
 
 notebooks: venv  ## Run the notebooks and store their outputs (ARGS="NAME.ipynb")
 	$(BIN)/python notebooks/build.py $(ARGS)

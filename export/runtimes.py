@@ -225,6 +225,12 @@ def _write_openvino(
         for port in (*network.inputs, *network.outputs):
             # Without those of merged tensors, which servers might show.
             port.get_tensor().set_names(port.names.intersection(names))
+        # OpenVINO checks the inputs' shapes against these bounds. Without them,
+        # on one core, it adds position embeddings of another length and returns
+        # arbitrary numbers.
+        longest = program.model.config.max_position_embeddings
+        batch, length = openvino.Dimension(), openvino.Dimension(1, longest)
+        network.reshape({port: [batch, length] for port in network.inputs})
         try:
             openvino.save_model(
                 network, path, compress_to_fp16=quantization == "float16"

@@ -206,8 +206,11 @@ def _rounded(
     """
     rounded = {}
     for name, array in tensors.items():
+        if array.dtype == dtype:
+            rounded[name] = array
+            continue
         with np.errstate(over="ignore"):
-            rounded[name] = array.astype(dtype, copy=False)
+            rounded[name] = array.astype(dtype)
         if (np.isfinite(array) & ~np.isfinite(rounded[name])).any():
             largest = np.abs(array[np.isfinite(array)]).max()
             raise InputError(

@@ -191,7 +191,7 @@ def test_output_must_not_be_the_input(stored, tmp_path):
 
 def test_head_argument_selects_an_ambiguous_head(stored, tmp_path):
     source = tmp_path / "source"
-    convert(stored / "torch_zip", source)
+    convert(stored / "huggingface_classifier", source)
     values = json.loads((source / "config.json").read_text())
     del values["architectures"]
     (source / "config.json").write_text(json.dumps(values))

@@ -60,9 +60,9 @@ def test_written_files_equal_those_of_transformers(stored, tmp_path):
         assert file.metadata()["format"] == "pt"
 
 
-@pytest.mark.parametrize("source", ["torch_zip", "torch_legacy"])
-def test_classifier_of_transformers(stored, tmp_path, source):
-    write_huggingface(open_checkpoint(stored / source), tmp_path)
+def test_classifier_of_transformers(stored, tmp_path):
+    source = stored / "huggingface_classifier"
+    write_huggingface(open_checkpoint(source), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == ["AlbertForSequenceClassification"]
     labels = ["contradiction", "entailment", "neutral"]
@@ -136,7 +136,8 @@ def test_a_declared_head_must_be_there(folder, tmp_path):
 
 
 def test_an_undeclared_head_must_be_chosen(stored, tmp_path):
-    folder = shutil.copytree(stored / "torch_zip", tmp_path / "tiny")
+    source = stored / "huggingface_classifier"
+    folder = shutil.copytree(source, tmp_path / "tiny")
     change_config(folder, architectures=None, id2label=None)
     message = "classifier.weight may belong to a classifier_head or a token_he"
     with pytest.raises(InputError, match=message):
@@ -149,7 +150,8 @@ def test_an_undeclared_head_must_be_chosen(stored, tmp_path):
 
 
 def test_labels_of_another_count_are_ignored(stored, tmp_path):
-    folder = shutil.copytree(stored / "torch_zip", tmp_path / "tiny")
+    source = stored / "huggingface_classifier"
+    folder = shutil.copytree(source, tmp_path / "tiny")
     change_config(folder, id2label={"0": "no", "1": "yes"})
     head = open_checkpoint(folder).head
     assert (head.num_labels, head.labels) == (3, None)

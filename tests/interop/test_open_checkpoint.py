@@ -1,6 +1,7 @@
 """Opening by any path, and the errors, each of one line."""
 
 import shutil
+import sys
 import tarfile
 
 import pytest
@@ -105,6 +106,14 @@ def test_archives_are_detected_by_content(stored, tmp_path, suffix):
     path = tmp_path / f"download{suffix}"
     shutil.copy(stored / "google_tf1.tar.gz", path)
     assert open_checkpoint(path).source == str(path)
+
+
+@pytest.mark.parametrize("name", ["torch_zip", "torch_legacy"])
+def test_without_pytorch_a_line_says_so(stored, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    path = stored / name / "pytorch_model.bin"
+    expected = "PyTorch, which reads this format, is not installed; .* as safet"
+    assert open_error(path.parent, expected).startswith(f"{path}: ")
 
 
 def test_arrays_outlive_the_call(stored):

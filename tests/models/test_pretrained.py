@@ -26,7 +26,7 @@ STORED = pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
 GOOGLE = STORED / "google_tf1"  # with both pretraining heads
 MASKED_LM = STORED / "tf_hub_2.tar.gz"  # with one of them
 BACKBONE = STORED / "keras_hub_backbone.tar.gz"  # with none
-LABELLED = STORED / "torch_zip"  # a classifier of three named labels
+LABELLED = STORED / "huggingface_classifier"  # of three named labels
 HEADS = {
     AlbertPretrainer: {},
     AlbertClassifier: {"num_labels": 3, "labels": ["a", "b", "c"]},

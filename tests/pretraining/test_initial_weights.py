@@ -82,7 +82,7 @@ def stored_records(tokens):
         ("google_tf1", ""),
         ("google_tf1.tar.gz", ""),
         ("huggingface", ""),
-        ("torch_zip", "mlm_head, sop_head"),  # a classifier
+        ("huggingface_classifier", "mlm_head, sop_head"),  # a classifier
         ("keras_hub_backbone.tar.gz", "mlm_head, sop_head"),
         ("keras_hub_masked_lm.tar.gz", "sop_head"),
         ("model_garden", "sop_head"),
@@ -116,7 +116,7 @@ def test_starts_from_every_system(tmp_path, name, new, config_from):
     assert (f"newly initialized: {new}" in initial.report) == bool(new)
     assert ("newly" in initial.report) == bool(new)
     assert ("(unused by this model): classifier_head" in initial.report) == (
-        name == "torch_zip"
+        name == "huggingface_classifier"
     )
 
 

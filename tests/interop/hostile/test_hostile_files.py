@@ -20,15 +20,20 @@ FORMS = {
     "keras_hub": "model.weights.h5",
     "google": "model.ckpt-best.data-00000-of-00001",
 }
+# `make test-long` runs without PyTorch, which reads the files of one form.
+FORM_NAMES = [
+    pytest.param(form, marks=pytest.mark.peer if form == "torch" else ())
+    for form in FORMS
+]
 WORDS = "layers/reversible_embedding/vars/0"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORM_NAMES)
 def test_valid_checkpoints_open(tmp_path, make, server, form):
     assert server.open(make(form, tmp_path))[0] == "opened"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORM_NAMES)
 def test_flipped_bits_of_weights(tmp_path, checkpoint, make, open_error, form):
     path = make(form, tmp_path) / FORMS[form]
     content = path.read_bytes()
@@ -245,6 +250,7 @@ BOMBS = {
 }  # fmt: skip
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("name", BOMBS)
 def test_malicious_pickles(tmp_path, make, open_error, torch, name):
     path = make("torch", tmp_path) / "pytorch_model.bin"
@@ -252,6 +258,7 @@ def test_malicious_pickles(tmp_path, make, open_error, torch, name):
     assert open_error(tmp_path).startswith(f"{path}: ")
 
 
+@pytest.mark.peer
 def test_a_huge_expanded_tensor(tmp_path, make, open_error, torch):
     path = make("torch", tmp_path) / "pytorch_model.bin"
     state = {"a": torch.Tensor("0", 1, (1 << 16, 1 << 16), (0, 0))}
@@ -259,6 +266,7 @@ def test_a_huge_expanded_tensor(tmp_path, make, open_error, torch):
     assert "its tensors take 17,179,869,184 bytes" in open_error(tmp_path)
 
 
+@pytest.mark.peer
 def test_a_zip_archive_with_a_huge_directory(tmp_path, make, open_error):
     path = make("torch", tmp_path) / "pytorch_model.bin"
     with zipfile.ZipFile(path, "w") as archive:

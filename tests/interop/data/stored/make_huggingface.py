@@ -68,7 +68,7 @@ def pretraining():
 
 
 def classifier():
-    """The same weights in both of PyTorch's own formats; exact GELU."""
+    """The same weights as safetensors and in PyTorch's formats; exact GELU."""
     labels = ["contradiction", "entailment", "neutral"]
     model = make(
         "AlbertForSequenceClassification",
@@ -76,6 +76,7 @@ def classifier():
         id2label=dict(enumerate(labels)),
         label2id={label: i for i, label in enumerate(labels)},
     )
+    model.save_pretrained(fresh_folder("huggingface_classifier"))
     for name, zipped in (("torch_zip", True), ("torch_legacy", False)):
         folder = fresh_folder(name)
         model.config.architectures = [type(model).__name__]
