@@ -60,9 +60,16 @@ def test_written_files_equal_those_of_transformers(stored, tmp_path):
         assert file.metadata()["format"] == "pt"
 
 
-def test_classifier_of_transformers(stored, tmp_path):
-    source = stored / "huggingface_classifier"
-    write_huggingface(open_checkpoint(source), tmp_path)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "huggingface_classifier",
+        pytest.param("torch_zip", marks=pytest.mark.peer),
+        pytest.param("torch_legacy", marks=pytest.mark.peer),
+    ],
+)
+def test_classifier_of_transformers(stored, tmp_path, source):
+    write_huggingface(open_checkpoint(stored / source), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == ["AlbertForSequenceClassification"]
     labels = ["contradiction", "entailment", "neutral"]

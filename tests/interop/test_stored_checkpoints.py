@@ -176,8 +176,16 @@ def test_outputs_equal_those_of_the_writer(stored, name):
     assert set(actual) - set(expected) <= {"encoder_outputs", "pooled_output"}
 
 
-def test_classifier_of_transformers(stored):
-    head = open_checkpoint(stored / "huggingface_classifier").head
+@pytest.mark.parametrize(
+    "name",
+    [
+        "huggingface_classifier",
+        pytest.param("torch_zip", marks=pytest.mark.peer),
+        pytest.param("torch_legacy", marks=pytest.mark.peer),
+    ],
+)
+def test_labels_and_dropout(stored, name):
+    head = open_checkpoint(stored / name).head
     assert head.labels == ("contradiction", "entailment", "neutral")
     assert head.dropout == 0.2
 

@@ -38,8 +38,8 @@ def models(**changes):
 
 def test_the_average(program):
     first, second = models()
-    before = {x.path: np.array(x) for x in first.weights}
-    others = {x.path: np.array(x) for x in second.weights}
+    before = {x.path: x.numpy() for x in first.weights}
+    others = {x.path: x.numpy() for x in second.weights}
     program["average"](first, second, 0.25)
     assert others
     for variable in first.weights:
