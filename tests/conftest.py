@@ -36,7 +36,7 @@ tf.config.set_logical_device_configuration(
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
 
-pytest_plugins = ["data_fixtures"]
+pytest_plugins = ["pretraining_fixtures"]
 
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 

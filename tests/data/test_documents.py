@@ -6,6 +6,7 @@ import json
 import pytest
 
 from albert_tf import input_files
+from albert_tf.data import documents as documents_module
 from albert_tf.data import text_files
 from albert_tf.data.data_config import ReadingConfig
 from albert_tf.data.documents import (
@@ -16,7 +17,6 @@ from albert_tf.data.documents import (
 )
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
-from albert_tf.pretraining import documents as documents_module
 
 LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
 WANTED = [["First one.", "Second one."], ["Third."]]
