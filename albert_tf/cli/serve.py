@@ -7,7 +7,7 @@ end the server after the open requests.
 
 Examples:
   albert serve --model=albert_tiny_en
-  curl localhost:8000/embed -d '{"inputs": ["A good story."]}'
+  albert serve --model=reviews --host=0.0.0.0 --port=80 --max_texts=16
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ class _Server:
         }
         # In a script, "</script>" would end it.
         data = json.dumps(facts).replace("<", "\\u003c")
-        page = importlib.resources.files(__package__) / "page.html"
+        page = importlib.resources.files("albert_tf.server") / "page.html"
         text = page.read_text("utf-8").replace("{{facts}}", data)
         policy = (
             "default-src 'none'; connect-src 'self'; img-src data:; "

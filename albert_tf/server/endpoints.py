@@ -121,7 +121,7 @@ def _embed(embedder: SentenceEmbedder) -> Endpoint:
     return Endpoint(
         "/embed",
         item=lambda given, number, options: _text(given, number),
-        compute=embedder,
+        compute=lambda texts: list(embedder(texts)),
         samples=["First text."],
     )
 
