@@ -51,22 +51,6 @@ def encoder(built):
     return built
 
 
-def test_names_and_shapes_of_outputs():
-    batch = ragged_batch()
-    outputs = AlbertEncoder(CONFIG)(batch)
-    assert set(outputs) == {
-        "sequence_output",
-        "pooled_output",
-        "encoder_outputs",
-    }
-    assert outputs["sequence_output"].shape == (4, 12, 16)
-    assert outputs["pooled_output"].shape == (4, 16)
-    assert len(outputs["encoder_outputs"]) == 4
-    np.testing.assert_array_equal(
-        outputs["encoder_outputs"][-1], outputs["sequence_output"]
-    )
-
-
 def test_packed_equals_padded(encoder):
     check_packed(encoder, lambda function: function)
 
@@ -138,28 +122,6 @@ def test_without_pooler():
         ValueError, match="encoder was created with pooler=False"
     ):
         encoder.pooled_output(ragged_batch())
-
-
-def test_project_equal_sizes():
-    config = CONFIG.replace(embedding_size=16)
-    plain = AlbertEncoder(config)
-    projected = AlbertEncoder(config.replace(project_equal_sizes=True))
-    extra = {v.path for v in projected.weights} - {
-        v.path for v in plain.weights
-    }
-    scope = "encoder/embedding_projection/"
-    assert extra == {scope + "kernel", scope + "bias"}
-    # An identity kernel does not change the outputs.
-    values = {v.path: v for v in plain.weights}
-    values[scope + "kernel"] = np.eye(16)
-    for variable in projected.weights:
-        if variable.path in values:
-            variable.assign(values[variable.path])
-    np.testing.assert_allclose(
-        projected(ragged_batch())["pooled_output"],
-        plain(ragged_batch())["pooled_output"],
-        atol=1e-6,
-    )
 
 
 def test_padding_does_not_change_real_tokens(encoder):
@@ -251,16 +213,6 @@ def test_dropout_depends_on_training_only():
 
     np.testing.assert_array_equal(pooled(False), pooled(False))
     assert np.abs(pooled(True) - pooled(True)).max() > 1e-4
-
-
-def test_keras_file_round_trip(encoder, tmp_path):
-    encoder.save(tmp_path / "encoder.keras")
-    loaded = keras.saving.load_model(tmp_path / "encoder.keras")
-    assert loaded.config == encoder.config
-    batch = ragged_batch()
-    np.testing.assert_array_equal(
-        loaded(batch)["sequence_output"], encoder(batch)["sequence_output"]
-    )
 
 
 def test_trains_in_a_functional_model():

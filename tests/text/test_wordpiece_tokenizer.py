@@ -7,7 +7,6 @@ from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import (
     AlbertWordPieceTokenizer,
-    WordPieces,
     is_wordpiece,
     read_pieces,
 )
@@ -201,26 +200,3 @@ def test_invalid_vocabularies(content, message):
     with pytest.raises(InputError, match=message) as raised:
         read_pieces(content, "here")
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("word", "ids"),
-    [
-        ("unaffable", (1, 2, 3)),
-        ("unwanted", (4, 5, 6)),
-        ("able", (0,)),  # it only continues words
-        ("unx", (0,)),
-        ("x", (0,)),
-        ("un", (1,)),
-    ],
-)
-def test_longest_match(word, ids):
-    pieces = ["[UNK]", "un", "##aff", "##able", "unw", "##ant", "##ed"]
-    assert WordPieces(pieces, 0, 20)(word) == ids
-
-
-def test_long_words_are_unknown():
-    pieces = WordPieces(["[UNK]", "a", "##a"], 0, 5)
-    assert pieces("a" * 5) == (1, 2, 2, 2, 2)
-    assert pieces("a" * 6) == (0,)
-    assert pieces("a" * 5) == (1, 2, 2, 2, 2)
