@@ -159,15 +159,6 @@ def test_weights_without_prefix(folder):
     assert open_checkpoint(folder).heads == ("mlm_head", "sop_head")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64"])
-def test_other_precisions(folder, dtype):
-    arrays = {k: v.astype(dtype) for k, v in tensors(folder).items()}
-    save(folder, arrays)
-    array = open_checkpoint(folder).arrays["mlm_head/output_bias"]
-    assert array.dtype == np.float32
-    np.testing.assert_array_equal(array, arrays["predictions.bias"])
-
-
 def test_order_of_preference_of_weights(folder, tmp_path):
     assert find_weights(folder).name == "model.safetensors"
     (folder / "pytorch_model.bin").write_bytes(b"")

@@ -44,7 +44,7 @@ def test_facts_of_stored_graphs(stored):
     assert facts == GraphFacts(2, 2, "gelu_tanh", None, None)
     for name, lower, expected in (
         ("tf_hub_1", True, GraphFacts(2, 2, "gelu_tanh", 0.1, 0.2)),
-        ("tf_hub_2", None, GraphFacts(3, 2, "gelu_tanh", 0.1, 0.1)),
+        ("tf_hub_2", None, GraphFacts(3, None, "gelu_tanh", 0.1, 0.1)),
     ):
         archive = unpacked(name)
         saved_model = read_saved_model(archive.folder)

@@ -135,18 +135,6 @@ def test_long_texts_have_the_tokens_of_their_lines(tokenizer):
     assert tokenizer.encode(line * count, max_length=7) == ids[:7]
 
 
-def test_packing(tokenizer):
-    batch = tokenizer(["un!", "中文"], ["文", "un un"], max_length=6)
-    assert batch["input_word_ids"].tolist() == [
-        [3, 6, 11, 4, 10, 4],
-        [3, 9, 10, 4, 6, 4],
-    ]
-    assert batch["input_type_ids"].tolist() == [
-        [0, 0, 0, 0, 1, 1],
-        [0, 0, 0, 0, 1, 1],
-    ]
-
-
 def test_is_picklable(vocab):
     tokenizer = AlbertWordPieceTokenizer.from_file(
         vocab, strip_accents=False, rules="hugging_face"

@@ -42,17 +42,6 @@ from albert_tf.training.distribution import set_precision
 from albert_tf.training.optimizers import AdamW, Lamb
 from albert_tf.training.train_step import TrainStep
 
-SMALL = AlbertConfig(
-    vocab_size=60,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-    hidden_dropout_prob=0.1,
-    attention_probs_dropout_prob=0.1,
-)
 BATCH, LENGTH, PREDICTIONS, CHOICES, CLASSES = 4, 8, 3, 2, 5
 POSITIONS = {
     "start_positions": (LENGTH // 2, []),
@@ -256,11 +245,11 @@ def bfloat16():
 @pytest.mark.parametrize(
     "name", ["pretrainer", "classifier", "token_classifier", "span_joint"]
 )
-def test_steps_can_be_compiled(name):
+def test_steps_can_be_compiled(name, small_config):
     accumulates = name in ("pretrainer", "span_joint")
     check_step(
         name,
-        SMALL if name == "pretrainer" else SMALL.replace(num_hidden_layers=1),
+        small_config.replace(num_hidden_layers=1 + (name == "pretrainer")),
         Lamb if accumulates else AdamW,
         2 if accumulates else 1,
         execute=False,
@@ -270,15 +259,16 @@ def test_steps_can_be_compiled(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_steps_compile_and_run(name, accumulation, precision):
+def test_steps_compile_and_run(name, accumulation, precision, small_config):
+    config = small_config.replace(num_hidden_layers=2)
     # So any two of precision, optimizer and accumulation meet.
     lamb = (precision == "float32") == (accumulation == 1)
     optimizer = Lamb if lamb else AdamW
-    check_step(name, SMALL, optimizer, accumulation, execute=True)
+    check_step(name, config, optimizer, accumulation, execute=True)
 
 
 @pytest.mark.slow
-def test_runs_with_and_without_xla_agree(records, tmp_path):
+def test_runs_with_and_without_xla_agree(records, small_config, tmp_path):
     values = []
     for jit_compile in (False, True):
         output = tmp_path / str(jit_compile)
@@ -286,13 +276,12 @@ def test_runs_with_and_without_xla_agree(records, tmp_path):
             PretrainConfig(
                 input=str(records),
                 output=output,
-                model=SMALL.replace(
+                model=small_config.replace(
                     vocab_size=600,
                     max_position_embeddings=32,
                     # XLA's generator draws other masks from the same seeds.
                     hidden_dropout_prob=0.0,
                     attention_probs_dropout_prob=0.0,
-                    initializer_range=0.1,
                 ),
                 num_train_steps=5,
                 seed=3,
