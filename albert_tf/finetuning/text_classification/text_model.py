@@ -22,7 +22,7 @@ from albert_tf.finetuning.text_classification.examples import (
     text_task_from_columns,
 )
 from albert_tf.finetuning.text_classification.features import text_features
-from albert_tf.input_files import read_json, read_text, shown
+from albert_tf.input_files import read_text, shown
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -75,12 +75,7 @@ class TextModel(LabelHeadModel):
         """
         model = super().from_pretrained(path, **arguments)
         folder = fine_tuned_model(path)
-        # KerasHub has a file of that name, too.
-        if (
-            folder is not None
-            and not arguments.get("new_head")
-            and read_json(folder / TASK_FILE).keys() & {"task_type", "kind"}
-        ):
+        if folder is not None and not arguments.get("new_head"):
             file = folder / TASK_FILE
             task = TaskConfig.from_json(read_text(file), os.fspath(file))
             known = ("text_classification", "regression")
