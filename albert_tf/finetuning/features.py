@@ -7,14 +7,11 @@ import dataclasses
 import functools
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from albert_tf.errors import InputError
-
-if TYPE_CHECKING:
-    from albert_tf.text.base_tokenizer import Tokenizer
 
 _Item = TypeVar("_Item")
 
@@ -193,18 +190,6 @@ def _as_batch_values(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32) if kind == "f" else values
 
 
-def with_special_tokens(
-    tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None
-) -> tuple[list[int], list[int]]:
-    """Returns ids and types of `[CLS] first [SEP]` or `... second [SEP]`."""
-    ids = [tokenizer.cls_id, *first, tokenizer.sep_id]
-    types = [0] * len(ids)
-    if second is not None:
-        ids += [*second, tokenizer.sep_id]
-        types += [1] * (len(second) + 1)
-    return ids, types
-
-
 _NO_COLUMNS: Mapping[str, int] = types.MappingProxyType({})
 
 
@@ -266,6 +251,26 @@ class FeaturesBuilder:
         for name, values in token_values.items():
             _extend(self._token_columns[name], values, np.int32)
         self._starts.append(len(self._ids))
+
+    def extend(self, batch: Mapping[str, Any]) -> None:
+        """Appends the sequences of a padded batch.
+
+        Args:
+          batch: tensors or arrays `[batch, seq]`: the inputs of the encoder,
+            and every token column.
+        """
+        arrays = {name: np.asarray(x) for name, x in batch.items()}
+        mask = arrays.pop("input_mask").astype(bool)
+        _extend(self._ids, arrays.pop("input_word_ids")[mask], np.int32)
+        _extend(self._types, arrays.pop("input_type_ids")[mask], np.uint8)
+        for name, values in self._token_columns.items():
+            _extend(values, arrays[name][mask], np.int32)
+        ends = self._starts[-1] + mask.sum(axis=1).cumsum()
+        _extend(self._starts, ends, np.int64)
+
+    def __len__(self) -> int:
+        """Returns the number of sequences so far."""
+        return len(self._starts) - 1
 
     def build(
         self, metadata: Sequence[Any] = (), /, **columns: Any

@@ -29,7 +29,7 @@ def model(serving_config, noisy):
 def test_texts(model, tokenizer, texts, length, packed):
     task_type = make_type(tokenizer, length)
     examples = task_type.sample_examples(texts)
-    features = task_type.prediction_features(examples)
+    features = task_type.features(examples, labelled=False)
     vectors = model(features.pad(range(len(texts)))).numpy()
     expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     graph = task_type.serving_graph(model, packed=packed)

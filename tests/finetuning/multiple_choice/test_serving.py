@@ -56,7 +56,7 @@ def test_choices(model, tokenizer, texts, lengths):
     trace = lengths == (40, 12)
     call = tf.function(graph.call, autograph=False) if trace else graph.call
     outputs = call(inputs, False)
-    rows = task_type.prediction_features(examples)
+    rows = task_type.features(examples, labelled=False)
     batch = rows.pad(range(len(rows)))
     logits = task_type.forward(model, batch)["logits"]
     logits = np.reshape(logits, [len(examples), len(OPTIONS)])

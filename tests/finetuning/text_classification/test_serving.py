@@ -46,13 +46,14 @@ def expected_logits(task_type, model, texts, pairs=None):
         TextExample(id="", text=text, pair=pair, location="")
         for text, pair in zip(texts, pairs or [None] * len(texts), strict=True)
     ]
-    rows = task_type.prediction_features(examples)
+    rows = task_type.features(examples, labelled=False)
     return model(rows.pad(range(len(examples)))).numpy()
 
 
 def outputs_of(task_type, model, *texts, packed=True, trace=False):
     graph = task_type.serving_graph(model, packed=packed)
-    inputs = dict(zip(graph.inputs, map(tf.constant, texts), strict=True))
+    names = graph.forms["serving_default"]
+    inputs = dict(zip(names, map(tf.constant, texts), strict=True))
     call = tf.function(graph.call, autograph=False) if trace else graph.call
     return call(inputs, False)
 

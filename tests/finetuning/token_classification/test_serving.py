@@ -18,7 +18,6 @@ from albert_tf.finetuning.token_classification.examples import (
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
-from albert_tf.finetuning.token_classification.task import values_of_words
 
 LONGEST = 40
 LABELS = ("O", "B-X", "I-X", "B-Y")
@@ -51,11 +50,9 @@ def expected_logits(task_type, model, sentences):
         TokenClassificationExample(id="", words=x, location="")
         for x in sentences
     ]
-    rows = task_type.prediction_features(examples)
-    logits = iter(model(rows.pad(range(len(rows)))).numpy())
-    for sequences in rows.metadata:
-        found = values_of_words(sequences, [next(logits) for _ in sequences])
-        yield found if sequences else np.zeros([0, len(LABELS)])
+    rows = task_type.features(examples, labelled=False)
+    logits = model(rows.pad(range(len(rows)))).numpy()
+    return [logits[tuple(positions)] for positions in rows.metadata]
 
 
 def outputs_of(task_type, model, packed=True, trace=False, **texts):
