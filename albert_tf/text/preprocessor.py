@@ -242,7 +242,7 @@ class EagerPreprocessor:
 
     def tokenize(self, texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of texts `[batch]`; equal texts are encoded once."""
-        if tf.is_tensor(texts):
+        if isinstance(texts, tf.Tensor):
             texts = [text.decode() for text in texts.numpy()]
         unique = list(dict.fromkeys(texts))
         encoded = self.tokenizer.encode(unique, max_length=self._max_length)
