@@ -139,10 +139,7 @@ _MODULES = {
 __all__ = [*_MODULES]
 
 # Old names -> names, until version 0.3.
-_RENAMED = {
-    "AlbertSpanLabeler": "AlbertQuestionAnswering",
-    "WordPieceTokenizer": "AlbertWordPieceTokenizer",
-}
+_RENAMED = {"AlbertSpanLabeler": "AlbertQuestionAnswering"}
 
 
 # Classes that a `.keras` file may contain.

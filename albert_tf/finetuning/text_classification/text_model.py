@@ -79,7 +79,7 @@ class TextModel(LabelHeadModel):
         if (
             folder is not None
             and not arguments.get("new_head")
-            and read_json(folder / TASK_FILE).keys() & {"task_type", "kind"}
+            and "task_type" in read_json(folder / TASK_FILE)
         ):
             file = folder / TASK_FILE
             task = TaskConfig.from_json(read_text(file), os.fspath(file))
