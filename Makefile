@@ -76,7 +76,7 @@ test-old-tensorflow: venv $(OLD_TENSORFLOW)/installed  ## Exports to and from 2.
 	$(PYTEST) -m old_tensorflow
 
 test-beam: $(BEAM)/installed  ## Pretraining data made by Apache Beam
-	$(BEAM)/bin/python -m pytest -m beam tests/pretraining/test_beam_pipeline.py
+	$(BEAM)/bin/python -m pytest -m beam tests/data/test_beam_pipeline.py
 
 # The tag that is checked out, or main.
 docs: .venv/docs-installed  ## Build the documentation site, build/docs/VERSION

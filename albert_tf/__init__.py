@@ -26,6 +26,12 @@ if TYPE_CHECKING:
         analyze_similarity as analyze_similarity,
     )
     from albert_tf.config import AlbertConfig as AlbertConfig
+    from albert_tf.data.create_data import (
+        create_pretraining_data as create_pretraining_data,
+    )
+    from albert_tf.data.data_config import (
+        PretrainingDataConfig as PretrainingDataConfig,
+    )
     from albert_tf.errors import InputError as InputError
     from albert_tf.export.config import ExportConfig as ExportConfig
     from albert_tf.export.export import export as export
@@ -64,12 +70,6 @@ if TYPE_CHECKING:
     from albert_tf.pipelines import SentenceEmbedder as SentenceEmbedder
     from albert_tf.pipelines import SentenceOrder as SentenceOrder
     from albert_tf.pretraining.config import PretrainConfig as PretrainConfig
-    from albert_tf.pretraining.create_data import (
-        create_pretraining_data as create_pretraining_data,
-    )
-    from albert_tf.pretraining.data_config import (
-        PretrainingDataConfig as PretrainingDataConfig,
-    )
     from albert_tf.pretraining.train import pretrain as pretrain
     from albert_tf.text.preprocessor_layer import (
         AlbertPreprocessor as AlbertPreprocessor,
@@ -109,7 +109,7 @@ _MODULES = {
     "InputError": "errors",
     "Predictor": "finetuning.predictor",
     "PretrainConfig": "pretraining.config",
-    "PretrainingDataConfig": "pretraining.data_config",
+    "PretrainingDataConfig": "data.data_config",
     "SentenceEmbedder": "pipelines",
     "SentenceOrder": "pipelines",
     "Study": "ablation.study",
@@ -123,7 +123,7 @@ _MODULES = {
     "analyze_attention": "analysis.attention",
     "analyze_similarity": "analysis.similarity",
     "convert": "interop.convert",
-    "create_pretraining_data": "pretraining.create_data",
+    "create_pretraining_data": "data.create_data",
     "evaluate": "finetuning.evaluate",
     "export": "export",
     "finetune": "finetuning.train",

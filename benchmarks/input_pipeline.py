@@ -23,9 +23,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import report
 import tensorflow as tf
 
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.records import open_records
+from albert_tf.data.create_data import create_pretraining_data
+from albert_tf.data.data_config import PretrainingDataConfig
+from albert_tf.data.records import open_records
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import report
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.documents import read_documents
 from albert_tf.export.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
@@ -39,7 +40,6 @@ from albert_tf.finetuning.data import examples_from_lines, labelled_examples
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.pretraining.documents import read_documents
 
 
 def speed_table(config: str, length: int, turns: int) -> str:

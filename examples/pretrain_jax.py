@@ -27,6 +27,7 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.example_arrays import ExampleArrays
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrained import assign_weights
@@ -34,7 +35,6 @@ from albert_tf.objectives.registry import (
     load_objective_module,
     make_objective,
 )
-from albert_tf.pretraining.example_arrays import ExampleArrays
 from albert_tf.settings import parse_values
 from albert_tf.text.tokenizer_files import load_tokenizer
 

@@ -19,11 +19,11 @@ from typing import get_args
 
 import sentencex
 
+from albert_tf.data.data_config import TextFormat
+from albert_tf.data.documents import read_documents
+from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
-from albert_tf.pretraining.data_config import TextFormat
-from albert_tf.pretraining.documents import read_documents
-from albert_tf.pretraining.text_files import find_text_files
 
 
 def neighbours(document, rng):

@@ -9,12 +9,12 @@ import re
 
 from absl import flags
 
+from albert_tf.data.manifest import DATA_FILE, read_manifest_file
 from albert_tf.export.manifest import MANIFEST, Origin
 from albert_tf.finetuning.model_folder import ModelFolder
 from albert_tf.input_files import read_json, read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.run_folder import MODEL_FOLDER
-from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.training.logging import read_metrics
 
 FLAGS_FILE = "flags.txt"

@@ -11,6 +11,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from albert_tf.data.documents import read_documents
+from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import import_package, import_packages
 from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import (
@@ -36,8 +38,6 @@ from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
 from albert_tf.models.pretrained import merged_weights
-from albert_tf.pretraining.documents import read_documents
-from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 

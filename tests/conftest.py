@@ -36,6 +36,8 @@ tf.config.set_logical_device_configuration(
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
 
+pytest_plugins = ["pretraining_fixtures"]
+
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -231,8 +233,8 @@ def checkpoint(tokenizer, tmp_path_factory):
 @pytest.fixture(scope="session")
 def make_records(text_file, tokenizer, tmp_path_factory):
     """Returns `make(**settings)`: a folder of records of 32 tokens."""
-    from albert_tf.pretraining.create_data import create_pretraining_data
-    from albert_tf.pretraining.data_config import PretrainingDataConfig
+    from albert_tf.data.create_data import create_pretraining_data
+    from albert_tf.data.data_config import PretrainingDataConfig
 
     def make(**settings):
         folder = tmp_path_factory.mktemp("records") / "data"

@@ -13,6 +13,8 @@ import unittest.mock
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data import create_data
+from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.errors import StorageError
 from albert_tf.export import runtimes
 from albert_tf.export.config import ExportConfig
@@ -21,8 +23,6 @@ from albert_tf.files import check_space, new_file, write_atomically, writing
 from albert_tf.folders import new_folder
 from albert_tf.interop.convert import convert
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.pretraining import create_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 # Of 40 pieces.

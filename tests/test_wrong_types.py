@@ -12,12 +12,12 @@ import pytest
 from albert_tf.analysis.runs import read_runs, run_table
 from albert_tf.cli.commands import COMMANDS
 from albert_tf.config import AlbertConfig
+from albert_tf.data.manifest import find_manifest
+from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.registry import known_tasks, make_task_type
 from albert_tf.finetuning.task_config import TaskSettings
-from albert_tf.pretraining.manifest import find_manifest
-from albert_tf.pretraining.records import open_records
 from albert_tf.settings import check_settings, settings_of
 from albert_tf.training.best_checkpoint import read_best
 from albert_tf.training.run_folder import load_run_config

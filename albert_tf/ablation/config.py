@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.data_config import ReadingConfig
+from albert_tf.data.text_files import TextPath, find_text_files, size_of
 from albert_tf.errors import counted
 from albert_tf.files import split_patterns
-from albert_tf.pretraining.data_config import ReadingConfig
-from albert_tf.pretraining.text_files import TextPath, find_text_files, size_of
 from albert_tf.settings import described, require, setting
 from albert_tf.text.vocabulary import ModelType
 

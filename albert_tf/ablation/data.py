@@ -14,21 +14,21 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from albert_tf.ablation.chronicles import Pair, chronicles, pairs
 from albert_tf.ablation.config import AblationConfig
-from albert_tf.demo.corpora import write_default_text
-from albert_tf.errors import InputError
-from albert_tf.files import new_file
-from albert_tf.folders import new_folder
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import (
+from albert_tf.data.create_data import create_pretraining_data
+from albert_tf.data.data_config import (
     PretrainingDataConfig,
     SentenceOrder,
 )
-from albert_tf.pretraining.documents import (
+from albert_tf.data.documents import (
     read_corpus,
     read_documents,
     uniform_hash,
 )
-from albert_tf.pretraining.records import Records, open_records
+from albert_tf.data.records import Records, open_records
+from albert_tf.demo.corpora import write_default_text
+from albert_tf.errors import InputError
+from albert_tf.files import new_file
+from albert_tf.folders import new_folder
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 

@@ -28,6 +28,7 @@ from albert_tf.ablation.study import (
     Study,
 )
 from albert_tf.analysis.parameters import count_parameters
+from albert_tf.data.records import open_records
 from albert_tf.files import write_atomically
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
@@ -36,7 +37,6 @@ from albert_tf.finetuning.train import finetune
 from albert_tf.input_files import read_json
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_checkpoints
-from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.schema import check_type
 from albert_tf.training.checkpoint_files import find_checkpoint

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.data_config import SentenceOrder
 from albert_tf.errors import InputError
-from albert_tf.pretraining.data_config import SentenceOrder
 
 # Scores of a pretrained model. "nsp_accuracy" is the accuracy of its
 # sentence-order head on NSP pairs, whatever the head was trained on.

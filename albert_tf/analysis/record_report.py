@@ -20,7 +20,7 @@ from albert_tf.analysis.records import (
     RecordStatistics,
     total_length,
 )
-from albert_tf.pretraining.masking import KEEP_SHARE, MASK_SHARE
+from albert_tf.data.masking import KEEP_SHARE, MASK_SHARE
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.wordpiece_tokenizer import (
     CONTINUATION,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.data.records import Records
+from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.errors import InputError
-from albert_tf.pretraining.records import Records
-from albert_tf.pretraining.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # Maximum size of a batch.

@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.data.order_shortcuts import LABELS
 from albert_tf.errors import InputError
-from albert_tf.pretraining.order_shortcuts import LABELS
 from albert_tf.training.best_checkpoint import lower_is_better
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import FILE, read_settings

@@ -206,7 +206,7 @@ def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
     import_tensorflow()
     from albert_tf.analysis.curves import plot_runs
     from albert_tf.analysis.runs import read_runs, run_table
-    from albert_tf.pretraining.records import open_records
+    from albert_tf.data.records import open_records
 
     known = {}
     if given.input is not None:
@@ -227,7 +227,7 @@ def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
         record_table,
     )
     from albert_tf.analysis.records import analyze_records
-    from albert_tf.pretraining.records import open_records
+    from albert_tf.data.records import open_records
     from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
     tokenizer = None
@@ -319,8 +319,8 @@ def _print_similarity(models: Sequence[str], given: AnalyzeFlags) -> None:
 
 def _texts(given: AnalyzeFlags) -> Iterator[str]:
     """Yields the lines of --input, or paragraphs of Python's documentation."""
+    from albert_tf.data.text_files import find_text_files, read_lines
     from albert_tf.demo.corpora import python_documents
-    from albert_tf.pretraining.text_files import find_text_files, read_lines
 
     if given.input is None:
         for _, paragraphs in python_documents([]):

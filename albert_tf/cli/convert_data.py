@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.pretraining.example_arrays import ConvertDataConfig
+from albert_tf.data.example_arrays import ConvertDataConfig
 
 CONFIGS = (ConvertDataConfig,)
 
@@ -20,7 +20,7 @@ CONFIGS = (ConvertDataConfig,)
 def main(flags: CommandFlags) -> None:
     """Writes the arrays, and says how many examples there are."""
     # Imported here, so that help and flag errors do not wait for TensorFlow.
-    from albert_tf.pretraining.convert_records import convert_records
+    from albert_tf.data.convert_records import convert_records
 
     config = flags.build(ConvertDataConfig)
     manifest = convert_records(config)

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf.cli.flags import CommandFlags
+from albert_tf.data.data_config import PretrainingDataConfig
+from albert_tf.data.documents import describe_oddities
+from albert_tf.data.order_shortcuts import describe_shortcuts, is_leak
 from albert_tf.errors import InputError, counted
 from albert_tf.pretrained_models import local_or_packaged
-from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.documents import describe_oddities
-from albert_tf.pretraining.order_shortcuts import describe_shortcuts, is_leak
 from albert_tf.settings import described, setting
 
 
@@ -70,8 +70,8 @@ DEFAULTS = {"num_workers": os.cpu_count() or 1}
 def main(flags: CommandFlags) -> None:
     """Creates the data and prints a summary."""
     # Imported here, so that help and flag errors do not wait for TensorFlow.
-    from albert_tf.pretraining.create_data import create_pretraining_data
-    from albert_tf.pretraining.manifest import read_manifest
+    from albert_tf.data.create_data import create_pretraining_data
+    from albert_tf.data.manifest import read_manifest
     from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
     from albert_tf.text.tokenizer_files import MODEL_FILE
 
@@ -90,7 +90,7 @@ def main(flags: CommandFlags) -> None:
     config = flags.build(PretrainingDataConfig, tokenizer=tokenizer)
     pipeline = flags.build(BeamFlags)
     if pipeline.runner:
-        from albert_tf.pretraining.beam_pipeline import create_with_beam
+        from albert_tf.data.beam_pipeline import create_with_beam
 
         manifest = create_with_beam(
             config, pipeline.runner, pipeline.beam_options

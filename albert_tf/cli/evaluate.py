@@ -155,6 +155,7 @@ def _score_checkpoints(given: EvaluateFlags) -> None:
             "--checkpoints, give a more specific glob"
         )
     # Imported here, so that help and flag errors do not wait for TensorFlow.
+    from albert_tf.data.records import open_records
     from albert_tf.objectives.registry import load_objective_module
     from albert_tf.pretraining.evaluate import (
         NEWEST,
@@ -162,7 +163,6 @@ def _score_checkpoints(given: EvaluateFlags) -> None:
         evaluate_checkpoints,
         evaluate_pretraining,
     )
-    from albert_tf.pretraining.records import open_records
     from albert_tf.training.checkpoint_files import match_checkpoints
 
     if given.objective_module is not None:

@@ -15,19 +15,19 @@ import json
 from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.files import check_not_input, split_patterns, write_atomically
-from albert_tf.pretraining.data_config import TextConfig
-from albert_tf.pretraining.documents import (
+from albert_tf.data.data_config import TextConfig
+from albert_tf.data.documents import (
     describe_oddities,
     read_corpus,
     uniform_hash,
 )
-from albert_tf.pretraining.mixture import find_corpus_files, parse_corpora
-from albert_tf.pretraining.text_files import (
+from albert_tf.data.mixture import find_corpus_files, parse_corpora
+from albert_tf.data.text_files import (
     TextPath,
     find_text_files,
     sample_blocks,
 )
+from albert_tf.files import check_not_input, split_patterns, write_atomically
 from albert_tf.settings import described, setting
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import (

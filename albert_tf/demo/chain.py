@@ -19,6 +19,11 @@ from albert_tf.analysis.curves import plot_runs
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.analysis.runs import read_runs
 from albert_tf.config import AlbertConfig
+from albert_tf.data.create_data import create_pretraining_data
+from albert_tf.data.data_config import PretrainingDataConfig
+from albert_tf.data.documents import read_documents
+from albert_tf.data.records import open_records
+from albert_tf.data.text_files import find_text_files
 from albert_tf.demo import hub_classifier
 from albert_tf.demo.config import DemoConfig
 from albert_tf.demo.corpora import (
@@ -33,12 +38,7 @@ from albert_tf.export.export import export
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.records import open_records
-from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer

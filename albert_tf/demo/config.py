@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
+from albert_tf.data.data_config import ReadingConfig, TextFormat
 from albert_tf.settings import setting
 from albert_tf.text.vocabulary import ModelType
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from albert_tf.pretraining.data_config import ReadingConfig
-from albert_tf.pretraining.documents import read_corpus, read_documents
-from albert_tf.pretraining.text_files import find_text_files
+from albert_tf.data.data_config import ReadingConfig
+from albert_tf.data.documents import read_corpus, read_documents
+from albert_tf.data.text_files import find_text_files
 
 # Long documents, such as books, are split so that some parts can be held out.
 _MAX_SENTENCES = 60

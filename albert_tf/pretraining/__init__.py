@@ -1,1 +1,1 @@
-"""Pretraining."""
+"""Pretraining runs."""

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
+from albert_tf.data.corpora import group_by_corpus
+from albert_tf.data.manifest import DATA_FILE, read_manifest_file
+from albert_tf.data.records import Records, open_records
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote
 from albert_tf.input_files import read_json
@@ -22,11 +25,8 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
 from albert_tf.pretrained_models import local_or_packaged
-from albert_tf.pretraining.corpora import group_by_corpus
-from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.phase_records import objective_of
 from albert_tf.pretraining.positions import on_repeated_positions
-from albert_tf.pretraining.records import Records, open_records
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
     BEST,

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.input_files import parse_json, read_text, shown
-from albert_tf.pretraining.data_config import (
+from albert_tf.data.data_config import (
     MaskingConfig,
     PretrainingDataConfig,
     SentenceOrder,
 )
+from albert_tf.errors import InputError
+from albert_tf.input_files import parse_json, read_text, shown
 from albert_tf.settings import (
     check_settings,
     overriding,

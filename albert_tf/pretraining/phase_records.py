@@ -11,13 +11,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.data.record_files import check_one_vocabulary
+from albert_tf.data.records import Records, open_records
 from albert_tf.errors import InputError, counted
 from albert_tf.files import split_patterns
 from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import make_objective
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
-from albert_tf.pretraining.record_files import check_one_vocabulary
-from albert_tf.pretraining.records import Records, open_records
 from albert_tf.training.run_folder import FILE, read_settings
 
 

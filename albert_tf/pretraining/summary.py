@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from albert_tf.data.corpora import describe_mixture
+from albert_tf.data.order_shortcuts import LABELS
+from albert_tf.data.records import Records
 from albert_tf.errors import counted
 from albert_tf.models.base import AlbertModel
 from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
-from albert_tf.pretraining.corpora import describe_mixture
-from albert_tf.pretraining.order_shortcuts import LABELS
 from albert_tf.pretraining.phase_records import PhaseRecords
-from albert_tf.pretraining.records import Records
 from albert_tf.training.result import TrainingResult
 from albert_tf.training.schedules import describe_rate
 from albert_tf.training.workers import input_context

@@ -14,13 +14,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from albert_tf.data.corpora import describe_corpora
+from albert_tf.data.manifest import DATA_FILE, sequences_per_row
+from albert_tf.data.mixture import plain_patterns
+from albert_tf.data.records import Records
 from albert_tf.errors import InputError
 from albert_tf.files import writing
 from albert_tf.models.base import AlbertModel
 from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import load_objective_module
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.pretraining.corpora import describe_corpora
 from albert_tf.pretraining.depth import loss_at_depth
 from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
@@ -28,8 +31,6 @@ from albert_tf.pretraining.initial_weights import (
     InitialWeights,
     resolve_initial_weights,
 )
-from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
-from albert_tf.pretraining.mixture import plain_patterns
 from albert_tf.pretraining.phase_records import (
     PhaseRecords,
     check_best_metric,
@@ -42,7 +43,6 @@ from albert_tf.pretraining.positions import (
     on_repeated_positions,
     repeat_trained_positions,
 )
-from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.resuming import (
     check_past_phases,
     check_past_rates,

@@ -12,8 +12,8 @@ from albert_tf.ablation.data import (
     choose_vocab_size,
     heldout_fraction,
 )
-from albert_tf.pretraining.documents import uniform_hash
-from albert_tf.pretraining.records import open_records
+from albert_tf.data.documents import uniform_hash
+from albert_tf.data.records import open_records
 
 
 @pytest.fixture

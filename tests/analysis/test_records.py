@@ -11,9 +11,9 @@ from albert_tf.analysis.record_report import (
     record_table,
 )
 from albert_tf.analysis.records import MaskedExample, analyze_records
+from albert_tf.data.records import open_records
+from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.errors import InputError
-from albert_tf.pretraining.records import open_records
-from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
 
 @pytest.fixture(scope="module")

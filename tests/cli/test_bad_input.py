@@ -11,8 +11,8 @@ import pytest
 
 from albert_tf.cli.commands import COMMANDS
 from albert_tf.cli.main import main
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.data.create_data import create_pretraining_data
+from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 

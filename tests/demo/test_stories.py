@@ -3,9 +3,9 @@
 import csv
 import json
 
+from albert_tf.data.documents import read_documents
 from albert_tf.demo.stories import TOPICS, reviews, stories, write_stories
 from albert_tf.demo.story_tasks import write_mrpc, write_squad
-from albert_tf.pretraining.documents import read_documents
 
 
 def test_stories_are_reproducible_and_complete(tmp_path):

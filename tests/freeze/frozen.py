@@ -103,8 +103,8 @@ def write_text(path):
 
 def make_records(folder, masking, **settings):
     """Makes records of `write_text`'s documents."""
-    from albert_tf.pretraining.create_data import create_pretraining_data
-    from albert_tf.pretraining.data_config import PretrainingDataConfig
+    from albert_tf.data.create_data import create_pretraining_data
+    from albert_tf.data.data_config import PretrainingDataConfig
 
     text = folder / "text.txt"
     write_text(text)

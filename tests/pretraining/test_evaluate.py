@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
+from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import (
     evaluate_checkpoints,
     evaluate_pretraining,
 )
-from albert_tf.pretraining.records import open_records
 from albert_tf.training.checkpoint_files import match_checkpoints
 from albert_tf.training.distribution import set_precision
 from albert_tf.training.logging import read_metrics

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.records import pretraining_dataset
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.pretraining.loss import fit_examples
-from albert_tf.pretraining.records import pretraining_dataset
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.logging import read_metrics

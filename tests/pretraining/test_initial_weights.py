@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.interop.growing import grow
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -19,7 +20,6 @@ from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
 )
 from albert_tf.pretraining.initial_weights import resolve_initial_weights
-from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.training.evaluation import Evaluator

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data import corpora, record_batches, record_order, records
+from albert_tf.data.corpora import compute_quotas
+from albert_tf.data.mixture import parse_corpora, plain_patterns
+from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
-from albert_tf.pretraining import corpora, record_batches, record_order, records
-from albert_tf.pretraining.corpora import compute_quotas
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.mixture import parse_corpora, plain_patterns
-from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.input import per_replica_slices
 from albert_tf.training.logging import read_metrics

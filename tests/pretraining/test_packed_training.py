@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
+from albert_tf.data.manifest import read_manifest
+from albert_tf.data.records import pretraining_dataset
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.manifest import read_manifest
-from albert_tf.pretraining.records import pretraining_dataset
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
 

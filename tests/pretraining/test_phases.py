@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -29,7 +30,6 @@ from albert_tf.pretraining.phase_records import (
     open_phases,
     with_example_settings,
 )
-from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import (
     checkpoint_path,

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.convert_records import convert_records
-from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.example_arrays import (
+from albert_tf.data.convert_records import convert_records
+from albert_tf.data.example_arrays import (
     ConvertDataConfig,
     ExampleArrays,
 )
-from albert_tf.pretraining.records import pretraining_dataset
+from albert_tf.data.records import pretraining_dataset
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
 

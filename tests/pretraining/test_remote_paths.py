@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.documents import read_documents
+from albert_tf.data.record_files import RecordFile
+from albert_tf.data.records import open_records
+from albert_tf.data.text_files import find_text_files, size_of
 from albert_tf.errors import InputError
 from albert_tf.input_files import sha256
-from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.record_files import RecordFile
-from albert_tf.pretraining.records import open_records
-from albert_tf.pretraining.text_files import find_text_files, size_of
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.training.checkpoint_files import read_checkpoint

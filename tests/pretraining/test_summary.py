@@ -3,10 +3,10 @@ import dataclasses
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.records import Records
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.phase_records import PhaseRecords
-from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.summary import (
     end_summary,
     start_summary,

@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.record_checks import read_records
+from albert_tf.data.record_reader import parse_example
+from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.export.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.phase_records import phase_objective
-from albert_tf.pretraining.record_checks import read_records
-from albert_tf.pretraining.record_reader import parse_example
-from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.logging import read_metrics

@@ -12,9 +12,9 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.records import pretraining_dataset
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import fit_examples
-from albert_tf.pretraining.records import pretraining_dataset
 
 
 def main(start, output):

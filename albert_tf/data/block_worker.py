@@ -1,0 +1,371 @@
+"""Creation of the records of blocks of documents, by a pool of workers.
+
+This module does not import TensorFlow, so that workers start fast and need
+little memory.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+
+import numpy as np
+
+from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined
+from albert_tf.data.data_config import (
+    MaskingConfig,
+    PretrainingDataConfig,
+)
+from albert_tf.data.documents import TextBlock
+from albert_tf.data.masking import mask_words, num_predictions
+from albert_tf.data.record_writer import (
+    frame_records,
+    serialize_examples,
+)
+from albert_tf.data.row_packing import pack_chunks
+from albert_tf.data.sentence_pairs import (
+    draw_sentence_pairs,
+    pack_pairs,
+)
+from albert_tf.data.tokenized_documents import (
+    TokenizedDocuments,
+    VocabularyTable,
+)
+from albert_tf.worker_pool import worker_pool
+
+# Pairs that are masked at a time: enough to amortize NumPy's overhead per call,
+# few enough that the arrays take megabytes.
+_MASKING_BATCH = 2048
+
+# Upper bound of the documents of a block, which has about 1 MB of text.
+_MAX_DOCUMENTS = 1 << 20
+
+# Typical size of a task and its records.
+_TASK_BYTES = 24 << 20
+
+# Part of the seeds, so that the random streams of the splits differ.
+SPLIT_TAGS = {"train": 0, "heldout": 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockTask:
+    """A block and the passes over it whose records are made together."""
+
+    block: TextBlock
+    passes: range
+
+    @property
+    def num_bytes(self) -> int:
+        """Estimated size of the text and its records."""
+        return self.block.num_bytes * (1 + 2 * len(self.passes))
+
+
+@dataclasses.dataclass
+class BlockRecords:
+    """The records of a task, divided among shards, and their statistics.
+
+    Attributes:
+      index: number of the block in its split.
+      split: "train" or "heldout".
+      num_bytes: size of the text, or 0 if the task lacks the first pass.
+      counts: statistics that are summed over blocks.
+      label_counts: int64 `[vocab_size]`, how often each id is a label.
+      shards: for each shard, the lengths of its records and the concatenated
+        records, both with TFRecord framing.
+    """
+
+    index: int
+    split: str
+    num_bytes: int
+    counts: collections.Counter[str]
+    label_counts: np.ndarray
+    shards: list[tuple[np.ndarray, bytes]]
+
+    @property
+    def oddities(self) -> collections.Counter[str]:
+        """Counts of the `ODDITIES` that are found after reading the text."""
+        return collections.Counter(control_pieces=self.counts["control_pieces"])
+
+
+def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
+    """Returns the lengths of frames, uint32 `[frames]`, and their bytes."""
+    return np.array(list(map(len, frames)), np.uint32), b"".join(frames)
+
+
+def split_frames(lengths: np.ndarray, joined: bytes) -> list[bytes]:
+    """Reverses `join_frames`."""
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    return [joined[start:end] for start, end in itertools.pairwise([0, *ends])]
+
+
+class BlockWorker:
+    """Creates the records of blocks.
+
+    Args:
+      config: the settings.
+      num_shards: split -> number of shards among which its records are
+        distributed.
+    """
+
+    def __init__(
+        self, config: PretrainingDataConfig, num_shards: Mapping[str, int]
+    ):
+        self.config = config
+        self.num_shards = num_shards
+        tokenizer = config.tokenizer
+        self.table = VocabularyTable.from_tokenizer(tokenizer)
+        # A "[SEP]" that is spelled out in text must not become a special token.
+        self.tokenizer = (
+            tokenizer.with_settings(match_special_tokens=False)
+            if tokenizer.match_special_tokens
+            else tokenizer
+        )
+        self.control_pieces = [
+            tokenizer.id_to_piece(index)
+            for index in (
+                tokenizer.pad_id,
+                tokenizer.unk_id,
+                tokenizer.cls_id,
+                tokenizer.sep_id,
+                tokenizer.mask_id,
+            )
+        ]
+
+    def __call__(self, task: BlockTask) -> BlockRecords:
+        """Creates the records of a task.
+
+        Randomness depends on (seed, split, block, pass) only. The text is
+        counted in the first pass.
+        """
+        config, block = self.config, task.block
+        num_shards = self.num_shards[block.split]
+        documents = TokenizedDocuments.from_text(
+            block.documents, self.tokenizer, block.index * _MAX_DOCUMENTS
+        )
+        seed = (config.seed, SPLIT_TAGS[block.split], block.index)
+        counts: collections.Counter[str] = collections.Counter()
+        if task.passes.start == 0:
+            counts.update(
+                documents=documents.num_documents,
+                sentences=documents.num_sentences,
+                tokens=len(documents.tokens),
+                control_pieces=sum(
+                    text.count(piece)
+                    for text in map("\n".join, block.documents)
+                    for piece in self.control_pieces
+                ),
+            )
+        label_counts = np.zeros(len(self.table.word_starts), np.int64)
+        shards: list[list[bytes]] = [[] for _ in range(num_shards)]
+        if config.masking == "static":
+            records_of_pass = self._masked_records
+        elif config.pack and block.split == "train":
+            records_of_pass = self._packed_records
+        else:
+            records_of_pass = self._text_records
+        for number in task.passes:
+            rng = np.random.default_rng((*seed, number))
+            for records in records_of_pass(
+                documents, rng, counts, label_counts
+            ):
+                shard_of_record = rng.integers(num_shards, size=len(records))
+                for shard, frame in zip(
+                    shard_of_record, frame_records(records), strict=True
+                ):
+                    shards[shard].append(frame)
+        return BlockRecords(
+            block.index,
+            block.split,
+            block.num_bytes if task.passes.start == 0 else 0,
+            counts,
+            label_counts,
+            [join_frames(frames) for frames in shards],
+        )
+
+    def _text_records(
+        self,
+        documents: TokenizedDocuments,
+        rng: np.random.Generator,
+        counts: collections.Counter[str],
+        label_counts: np.ndarray,
+    ) -> Iterator[list[bytes]]:
+        """Yields records of unmasked chunks; adds to the counts."""
+        config = self.config
+        cut = cut_joined if config.sentence_order == "none" else cut_chunks
+        chunks, chunk_counts = cut(
+            documents,
+            self.table,
+            rng,
+            max_tokens=config.max_tokens,
+            short_seq_prob=config.short_seq_prob,
+        )
+        counts.update(chunk_counts)
+        self._count_text(chunks, range(len(chunks)), counts)
+        _count_tokens(documents, label_counts)
+        yield serialize_examples(chunks.features())
+
+    def _packed_records(
+        self,
+        documents: TokenizedDocuments,
+        rng: np.random.Generator,
+        counts: collections.Counter[str],
+        label_counts: np.ndarray,
+    ) -> Iterator[list[bytes]]:
+        """Yields records of rows of unmasked chunks; adds to the counts."""
+        config = self.config
+        rows, chunk_counts = pack_chunks(
+            documents,
+            self.table,
+            rng,
+            max_seq_length=config.max_seq_length,
+            max_sequences=config.max_sequences_per_row,
+            short_seq_prob=config.short_seq_prob,
+        )
+        counts.update(chunk_counts, sequences=len(rows.chunks))
+        self._count_text(rows.chunks, rows.row_starts[:-1], counts)
+        _count_tokens(documents, label_counts)
+        yield serialize_examples(rows.features())
+
+    def _count_text(
+        self,
+        chunks: Chunks,
+        first_chunks: Sequence[int],
+        counts: collections.Counter[str],
+    ) -> None:
+        """Adds records, tokens and predictions of rows of chunks to counts."""
+        config: MaskingConfig = self.config
+        is_pair = np.diff(chunks.boundaries.splits) > 0
+        is_pair &= self.config.sentence_order != "none"
+        # [CLS] A [SEP] or [CLS] A [SEP] B [SEP]
+        lengths = chunks.ends - chunks.starts + 2 + is_pair
+        counts.update(
+            instances=len(first_chunks),
+            pairs=int(is_pair.sum()),
+            input_tokens=int(lengths.sum()),
+        )
+        if len(chunks):
+            predictions = np.add.reduceat(
+                num_predictions(lengths, config), first_chunks
+            )
+            counts["predictions"] += int(
+                np.minimum(predictions, config.max_predictions_per_seq).sum()
+            )
+
+    def _masked_records(
+        self,
+        documents: TokenizedDocuments,
+        rng: np.random.Generator,
+        counts: collections.Counter[str],
+        label_counts: np.ndarray,
+    ) -> Iterator[list[bytes]]:
+        """Yields records of masked pairs, Google's format; adds to counts."""
+        config = self.config
+        pairs, pair_counts = draw_sentence_pairs(
+            documents,
+            rng,
+            max_seq_length=config.max_seq_length,
+            short_seq_prob=config.short_seq_prob,
+            sentence_order=config.sentence_order,
+            one_sentence_chunks=config.one_sentence_chunks,
+        )
+        counts.update(pair_counts)
+        for first in range(0, len(pairs), _MASKING_BATCH):
+            batch = pairs[first : first + _MASKING_BATCH]
+            packed = pack_pairs(
+                documents.tokens, batch, self.table, config.max_seq_length
+            )
+            masked = mask_words(packed, self.table, rng, config)
+            yield serialize_examples(
+                {
+                    "input_ids": masked.input_ids,
+                    "input_mask": packed.input_mask,
+                    "segment_ids": packed.segment_ids,
+                    "token_boundary": packed.token_boundary,
+                    "masked_lm_positions": masked.positions,
+                    "masked_lm_ids": masked.ids,
+                    "masked_lm_weights": masked.weights,
+                    "next_sentence_labels": batch.labels[:, None],
+                }
+            )
+            counts.update(
+                instances=len(batch),
+                pairs=int(np.count_nonzero(batch.b_lengths)),
+                label_1=int(batch.labels.sum()),
+                input_tokens=int(packed.input_mask.sum()),
+                kept_tokens=int(packed.is_text.sum()),
+                predictions=int(masked.weights.sum()),
+            )
+            label_counts += np.bincount(
+                masked.ids[masked.weights > 0], minlength=len(label_counts)
+            )
+
+
+def _count_tokens(
+    documents: TokenizedDocuments, label_counts: np.ndarray
+) -> None:
+    """Adds each token to the counts of labels, as every token may be masked."""
+    label_counts += np.bincount(documents.tokens, minlength=len(label_counts))
+
+
+def make_records(
+    tasks: Iterable[BlockTask],
+    config: PretrainingDataConfig,
+    num_shards: Mapping[str, int],
+) -> Iterator[BlockRecords]:
+    """Yields the records of tasks in order, using `config.num_workers`.
+
+    Raises:
+      RuntimeError: If a worker process dies.
+    """
+    if config.num_workers == 1:
+        worker = BlockWorker(config, num_shards)
+        yield from map(worker, tasks)
+        return
+    with worker_pool(
+        config.num_workers, _start_worker, config, num_shards
+    ) as pool:
+        yield from _run_tasks(pool, tasks, config.num_workers + 2)
+
+
+def _run_tasks(
+    pool: futures.Executor, tasks: Iterable[BlockTask], max_pending: int
+) -> Iterator[BlockRecords]:
+    """Yields the records of tasks in order.
+
+    To bound memory, at most `max_pending` tasks of typical size are submitted
+    whose records have not been yielded.
+    """
+    pending: collections.deque[tuple[int, futures.Future]] = collections.deque()
+    num_bytes = 0
+    for task in tasks:
+        while pending and (
+            len(pending) >= max_pending
+            or num_bytes + task.num_bytes > max_pending * _TASK_BYTES
+        ):
+            size, future = pending.popleft()
+            num_bytes -= size
+            yield future.result()
+        pending.append((task.num_bytes, pool.submit(_run_task, task)))
+        num_bytes += task.num_bytes
+    while pending:
+        yield pending.popleft()[1].result()
+
+
+_worker: BlockWorker | None = None
+
+
+def _start_worker(
+    config: PretrainingDataConfig, num_shards: Mapping[str, int]
+) -> None:
+    """Initializes a worker process."""
+    global _worker
+    _worker = BlockWorker(config, num_shards)
+
+
+def _run_task(task: BlockTask) -> BlockRecords:
+    """Runs a task in a worker process."""
+    assert _worker is not None
+    return _worker(task)

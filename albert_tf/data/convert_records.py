@@ -1,0 +1,131 @@
+"""Conversion of pretraining records to arrays."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from albert_tf.data.example_arrays import MANIFEST, ConvertDataConfig
+from albert_tf.data.records import Records, open_records
+from albert_tf.errors import InputError
+from albert_tf.folders import new_folder
+from albert_tf.text.tokenizer_files import tokenizer_files
+
+# Examples that are converted at a time.
+_BATCH = 1024
+
+
+def convert_records(config: ConvertDataConfig) -> dict[str, Any]:
+    """Writes the examples of records as arrays.
+
+    The folder has `train/FEATURE.npy` and, if there are held-out records,
+    `heldout/FEATURE.npy`, `[examples, ...]`, for the features of
+    `pretraining_dataset`. Features that are the same in all examples are in
+    `examples.json` instead, and `input_mask` is stored as `lengths`,
+    `[examples]`. Token ids are uint16 if the vocabulary has at most 65,536
+    pieces. The tokenizer's files are beside them.
+
+    Args:
+      config: the settings.
+
+    Returns:
+      The content of `examples.json`.
+
+    Raises:
+      InputError: if the records cannot be read or have no manifest, or the
+        folder exists.
+    """
+    records = open_records(config.input, heldout=True)
+    if records.manifest is None or records.tokenizer is None:
+        raise InputError(
+            f"{config.input}: records without a manifest; make them with "
+            "create-data"
+        )
+    manifest: dict[str, Any] = {
+        "max_seq_length": records.max_seq_length,
+        "max_predictions_per_seq": records.max_predictions_per_seq,
+        "pair_task": records.pair_task,
+        "vocab_size": records.tokenizer.vocab_size,
+        "mask_id": records.tokenizer.mask_id,
+        "seed": config.seed,
+        "splits": {},
+    }
+    with new_folder(config.output, config.overwrite, MANIFEST) as folder:
+        for split in records.files:
+            count = records.manifest["splits"][split]["counts"]["instances"]
+            if split == "train":
+                count *= config.num_epochs
+            manifest["splits"][split] = _write_split(
+                records, split, count, folder / split, config.seed
+            )
+        for name, content in tokenizer_files(records.tokenizer).items():
+            (folder / name).write_bytes(content)
+        text = json.dumps(manifest, indent=2) + "\n"
+        (folder / MANIFEST).write_text(text)
+    return manifest
+
+
+def _write_split(
+    records: Records,
+    split: str,
+    count: int,
+    folder: pathlib.Path,
+    seed: int,
+) -> dict[str, Any]:
+    """Writes the arrays of a split; returns its entry in the manifest."""
+    folder.mkdir()
+    dataset = records.dataset(
+        _BATCH, seed=seed, training=split == "train", split=split
+    )
+    files: dict[str, np.memmap] = {}
+    # Feature -> its value in every example so far.
+    constants: dict[str, np.ndarray] = {}
+    done = 0
+    for batch in dataset.as_numpy_iterator():
+        batch = _compact(batch, records)
+        size = min(count - done, len(batch["lengths"]))
+        for name, values in batch.items():
+            if done == 0:
+                constants[name] = values[0]
+            if name in constants:
+                if (values[:size] == constants[name]).all():
+                    continue
+                # It varies: store what was equal so far.
+                files[name] = np.lib.format.open_memmap(
+                    folder / f"{name}.npy",
+                    "w+",
+                    values.dtype,
+                    (count, *values.shape[1:]),
+                )
+                files[name][:done] = constants.pop(name)
+            files[name][done : done + size] = values[:size]
+        done += size
+        if done == count:
+            break
+    for array in files.values():
+        array.flush()
+    return {
+        "examples": done,
+        "constants": {name: x.tolist() for name, x in constants.items()},
+    }
+
+
+def _compact(
+    batch: dict[str, np.ndarray], records: Records
+) -> dict[str, np.ndarray]:
+    """Returns a batch in small dtypes, with `lengths` for `input_mask`."""
+    assert records.tokenizer is not None
+    small = records.tokenizer.vocab_size <= 2**16
+    ids = ("input_word_ids", "masked_lm_ids")
+    compact = {"lengths": batch["input_mask"].sum(1).astype(np.uint16)}
+    for name, values in batch.items():
+        if name in ids:
+            compact[name] = values.astype(np.uint16 if small else np.int32)
+        elif name in ("masked_lm_positions", "sequence_starts"):
+            compact[name] = values.astype(np.uint16)
+        elif name != "input_mask":
+            compact[name] = values.astype(np.uint8)
+    return compact

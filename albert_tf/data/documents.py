@@ -1,0 +1,313 @@
+"""Documents read from text files, and blocks of documents as units of work."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from typing import get_args
+
+import sentencex
+
+from albert_tf.data.data_config import (
+    EncodingErrors,
+    ReadingConfig,
+    TextFormat,
+)
+from albert_tf.data.text_files import (
+    MAX_LINE_BYTES,
+    TextPath,
+    TextSlice,
+    read_lines,
+    split_long_lines,
+)
+from albert_tf.data.tfds_files import is_tfds_file, read_tfds_texts
+from albert_tf.errors import InputError
+from albert_tf.files import Path
+from albert_tf.input_files import parse_object, shown
+
+# The number of a line, the offset of a piece in it, and the piece.
+_Line = tuple[int, int, str]
+
+# Name -> description of oddities of a text that is otherwise read as usual.
+ODDITIES = {
+    "invalid_utf8": "U+FFFD in place of bytes that are not UTF-8",
+    "nul_characters": "NUL characters, kept as text",
+    "control_pieces": "special tokens spelled out, kept as text",
+}
+
+# Longer documents are cut after a sentence, as one document is in memory at a
+# time and a file without a blank line is a single document. War and Peace has
+# 3.2 million characters.
+MAX_DOCUMENT_CHARACTERS = 4_000_000
+
+
+def read_documents(
+    path: Path | TextSlice,
+    text_format: str = "lines",
+    language: str = "en",
+    *,
+    text_field: str = "text",
+    encoding_errors: str = "strict",
+    counts: collections.Counter[str] | None = None,
+) -> Iterator[list[str]]:
+    """Reads the documents of a UTF-8 file.
+
+    A document ends with the file at the latest. (The original continued it in
+    the next file if there was no blank line at the end.)
+
+    Args:
+      path: the file; `.gz`, `.bz2` and `.zst` files are decompressed. A
+        byte-order mark and CRLF line ends are accepted. In a record file of
+        TensorFlow Datasets, an example is a document, split as in "jsonl".
+      text_format: format of other files.
+        "lines": one sentence per line; a blank line ends a document.
+        "prose": paragraphs separated by a blank line. Their lines are joined
+          and split into sentences by the sentencex library; two or more blank
+          lines or a form feed end a document.
+        "wikiextractor": output of WikiExtractor. `<doc ...>` and `</doc>` lines
+          enclose a document, and every line between them is a paragraph, split
+          as in "prose".
+        "jsonl": one JSON object per line. Every line of its text is a
+          paragraph, split as in "prose". Blank lines and objects with blank
+          texts are skipped.
+      language: ISO 639 code of the language, for splitting into sentences.
+      text_field: name of the field with the text, in "jsonl" and in examples of
+        TensorFlow Datasets.
+      encoding_errors: "strict" to raise an error on invalid UTF-8, or "replace"
+        to replace it by U+FFFD.
+      counts: the numbers of these characters and of NUL characters, which are
+        kept, are added to its `invalid_utf8` and `nul_characters`.
+
+    Yields:
+      Documents as lists of at least one sentence, which are stripped and not
+      empty. Documents of more than `MAX_DOCUMENT_CHARACTERS` are split.
+
+    Raises:
+      InputError: If the file cannot be read or contains no text, or a line is
+        not UTF-8 or, in "jsonl", has no text. The message has the number of the
+        line.
+    """
+    for name, value, choices in (
+        ("text_format", text_format, get_args(TextFormat)),
+        ("encoding_errors", encoding_errors, get_args(EncodingErrors)),
+    ):
+        if value not in choices:
+            raise InputError(
+                f"{name}={value!r} must be one of {', '.join(choices)}"
+            )
+    if is_tfds_file(path):
+        texts = read_tfds_texts(path, text_field, encoding_errors, counts)
+        return _documents(_sentences_of_texts(texts, language), path, counts)
+    lines = read_lines(
+        path,
+        whole=text_format == "jsonl",
+        encoding_errors=encoding_errors,
+        counts=counts,
+    )
+    if text_format == "lines":
+        sentences = _sentences_of_lines(lines)
+    elif text_format == "prose":
+        sentences = _sentences_of_prose(lines, language)
+    elif text_format == "wikiextractor":
+        sentences = _sentences_of_wikiextractor(lines, language)
+    else:
+        texts = _texts_of_jsonl(lines, path, text_field)
+        sentences = _sentences_of_texts(texts, language)
+    return _documents(sentences, path, counts)
+
+
+def read_corpus(
+    files: Iterable[TextPath | TextSlice],
+    config: ReadingConfig,
+    counts: collections.Counter[str] | None = None,
+) -> Iterator[list[str]]:
+    """Reads the documents of files in order; see `read_documents`."""
+    for path in files:
+        yield from read_documents(
+            path,
+            config.text_format,
+            config.language,
+            text_field=config.text_field,
+            encoding_errors=config.encoding_errors,
+            counts=counts,
+        )
+
+
+def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yields a line for each of the `ODDITIES` with a count."""
+    for name, description in ODDITIES.items():
+        if counts.get(name):
+            yield f"text: {counts[name]:,} {description}"
+
+
+def _documents(
+    sentences: Iterable[str | None],
+    path: Path | TextSlice,
+    counts: collections.Counter[str] | None,
+) -> Iterator[list[str]]:
+    """Groups sentences into documents, which end at each None."""
+    document: list[str] = []
+    characters = 0
+    empty = True
+    for sentence in sentences:
+        if sentence:
+            document.append(sentence)
+            if counts is not None and "\0" in sentence:
+                counts["nul_characters"] += sentence.count("\0")
+            characters += len(sentence)
+        if document and (
+            sentence is None or characters > MAX_DOCUMENT_CHARACTERS
+        ):
+            yield document
+            empty = False
+            document = []
+            characters = 0
+    if document:
+        yield document
+    elif empty and not isinstance(path, TextSlice):
+        raise InputError(f"{path}: the file contains no text; remove it")
+
+
+def _sentences_of_lines(lines: Iterable[_Line]) -> Iterator[str | None]:
+    for _, _, line in lines:
+        yield line.strip() or None
+
+
+def _sentences_of_prose(
+    lines: Iterable[_Line], language: str
+) -> Iterator[str | None]:
+    paragraph: list[str] = []
+    characters = blank_lines = 0
+    for _, _, line in lines:
+        for page, text in enumerate(line.split("\f")):
+            if page or not text.strip():
+                yield from _split(" ".join(paragraph), language)
+                paragraph, characters = [], 0
+                blank_lines += 1
+            if page or blank_lines == 2:
+                yield None
+            if text.strip():
+                if characters > MAX_LINE_BYTES:
+                    yield from _split(" ".join(paragraph), language)
+                    paragraph, characters = [], 0
+                paragraph.append(text.strip())
+                characters += len(text)
+                blank_lines = 0
+    yield from _split(" ".join(paragraph), language)
+
+
+def _sentences_of_wikiextractor(
+    lines: Iterable[_Line], language: str
+) -> Iterator[str | None]:
+    for _, start, line in lines:
+        if start == 0 and line.startswith(("<doc ", "</doc>")):
+            yield None
+        else:
+            yield from _split(line.strip(), language)
+
+
+def _texts_of_jsonl(
+    lines: Iterable[_Line], path: Path, text_field: str
+) -> Iterator[bytes]:
+    for number, _, line in lines:
+        if not line.strip():
+            continue
+        source = f"{path}:{number}"
+        values = parse_object(line, source)
+        if text_field not in values:
+            found = ", ".join(map(shown, values)) or "none"
+            raise InputError(
+                f"{source}: has no field {text_field!r} (its fields: {found}); "
+                "choose another one with text_field"
+            )
+        text = values[text_field]
+        if not isinstance(text, str):
+            raise InputError(
+                f"{source}: {text_field}={shown(text)} must be a string"
+            )
+        yield text.encode()
+
+
+def _sentences_of_texts(
+    texts: Iterable[bytes], language: str
+) -> Iterator[str | None]:
+    """Yields None, and then the sentences, for each text."""
+    for text in texts:
+        yield None
+        for _, _, paragraph in split_long_lines(io.BytesIO(text)):
+            yield from _split(paragraph.decode().strip(), language)
+
+
+def _split(paragraph: str, language: str) -> Iterator[str]:
+    for sentence in sentencex.segment(language, paragraph):
+        yield sentence.strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class TextBlock:
+    """Consecutive documents of a split.
+
+    Attributes:
+      split: "train" or "heldout".
+      index: number of the block, unique within its split.
+      documents: documents as lists of sentences.
+      num_bytes: size of the documents, in UTF-8.
+    """
+
+    split: str
+    index: int
+    documents: list[list[str]]
+    num_bytes: int
+
+
+def make_blocks(
+    documents: Iterable[list[str]],
+    block_bytes: int,
+    *,
+    heldout_fraction: float = 0.0,
+    seed: int = 0,
+    first_index: int = 0,
+) -> Iterator[TextBlock]:
+    """Groups documents into blocks of two splits.
+
+    Args:
+      documents: documents as lists of sentences.
+      block_bytes: minimum size of a block, except for the last of its split.
+      heldout_fraction: expected share of documents in the split "heldout".
+      seed: random seed of the choice of these documents, which is made by a
+        hash, so that equal texts are in the same split.
+      first_index: number of the first block of each split.
+
+    Yields:
+      Blocks in the order in which they are filled.
+    """
+    pending: dict[str, list[list[str]]] = {"train": [], "heldout": []}
+    sizes = dict.fromkeys(pending, 0)
+    numbers = dict.fromkeys(pending, first_index)
+
+    def complete(split: str) -> TextBlock:
+        block = TextBlock(split, numbers[split], pending[split], sizes[split])
+        pending[split], sizes[split] = [], 0
+        numbers[split] += 1
+        return block
+
+    for document in documents:
+        text = "\n".join(document).encode()
+        heldout = uniform_hash(text, seed) < heldout_fraction
+        split = "heldout" if heldout else "train"
+        pending[split].append(document)
+        sizes[split] += len(text) + 1
+        if sizes[split] >= block_bytes:
+            yield complete(split)
+    for split in pending:
+        if pending[split]:
+            yield complete(split)
+
+
+def uniform_hash(text: bytes, seed: int) -> float:
+    """Hashes a text and a seed to a number that is uniform in [0, 1)."""
+    digest = hashlib.blake2b(text, digest_size=8, key=str(seed).encode())
+    return int.from_bytes(digest.digest(), "big") / 2**64

@@ -1,0 +1,306 @@
+"""Mixtures of weighted corpora: `wiki=0.7:wiki/*.txt,books=0.3:...`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from albert_tf.data.data_config import PretrainingDataConfig
+from albert_tf.data.manifest import (
+    MANIFEST_NAME,
+    MIXTURE_FORMAT,
+    VERSION,
+    check_weight,
+    describe_inputs,
+    find_any_manifest,
+    find_manifest,
+    is_mixture,
+    serialize_manifest,
+)
+from albert_tf.data.text_files import TextPath, find_text_files
+from albert_tf.errors import InputError
+from albert_tf.files import (
+    PathPatterns,
+    exists,
+    local_path,
+    split_patterns,
+    write_atomically,
+)
+
+# Names and weights have no slash or colon, so URLs and Windows paths that
+# contain a "=" do not match.
+_CORPUS = re.compile(r"([^=:/\\]*)=([^:/\\]*):(.+)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+# Key in the manifest of a mixture -> key in the counts of a split.
+CORPUS_SIZES = {
+    "documents": "documents",
+    "tokens": "tokens",
+    "records": "instances",
+}
+
+ManifestReader = Callable[[str], dict[str, Any] | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """A corpus of a mixture.
+
+    Attributes:
+      name: letters, digits, "-" and "_".
+      weight: share of the records; the weights of all corpora add up to 1.
+      pattern: glob patterns of its text, or the folder of its records.
+    """
+
+    name: str
+    weight: float
+    pattern: str
+
+
+def parse_corpora(patterns: PathPatterns) -> tuple[Corpus, ...]:
+    """Parses `NAME=WEIGHT:PATTERN,...`, with an item for each corpus.
+
+    Weights are relative: 7 and 3 are equivalent to 0.7 and 0.3. An item that is
+    the path of an existing file is not a corpus.
+
+    Args:
+      patterns: see `split_patterns`.
+
+    Returns:
+      The corpora; empty if no pattern has a name and weight.
+
+    Raises:
+      InputError: If only some patterns have names, a name is invalid or used
+        twice, or a weight is not above 0.
+    """
+    items = split_patterns(patterns)
+    matches = [
+        None if match and exists(match.string) else match
+        for match in map(_CORPUS.fullmatch, items)
+    ]
+    if not any(matches):
+        return ()
+    corpora: dict[str, Corpus] = {}
+    for item, match in zip(items, matches, strict=True):
+        if match is None:
+            raise InputError(
+                f"{item!r} has no name and weight, but others have; give each "
+                "corpus as NAME=WEIGHT:PATTERN"
+            )
+        name, weight, pattern = match.groups()
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"{item!r}: the name {name!r} must consist of letters, digits, "
+                "'-' and '_'"
+            )
+        if name in corpora:
+            raise InputError(
+                f"{item!r}: the corpus name {name!r} is already used; use "
+                "another name, or one pattern that matches both"
+            )
+        corpora[name] = Corpus(
+            name, _parse_weight(weight, item), pattern.strip()
+        )
+    return _normalize(corpora.values())
+
+
+def find_corpora(
+    patterns: PathPatterns, manifest_in: ManifestReader
+) -> tuple[Corpus, ...]:
+    """Returns the corpora of a mixture's folder, or else `parse_corpora`.
+
+    Args:
+      patterns: folders, files and patterns of records.
+      manifest_in: function that returns the manifest in a folder, such as
+        `find_any_manifest`.
+    """
+    items = split_patterns(patterns)
+    folder = os.path.dirname(os.path.join(items[0], ""))
+    mixture = manifest_in(folder) if len(items) == 1 else None
+    if mixture is None or not is_mixture(mixture):
+        return parse_corpora(patterns)
+    return _normalize(
+        Corpus(x["name"], x["weight"], os.path.join(folder, x["name"]))
+        for x in mixture["corpora"]
+    )
+
+
+def _normalize(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
+    """Scales the weights so that they add up to 1."""
+    corpora = tuple(corpora)
+    total = math.fsum(corpus.weight for corpus in corpora)
+    return tuple(
+        dataclasses.replace(corpus, weight=corpus.weight / total)
+        for corpus in corpora
+    )
+
+
+def _parse_weight(text: str, item: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    check_weight(weight, text, repr(item))
+    return weight
+
+
+def plain_patterns(patterns: PathPatterns) -> list[str]:
+    """Returns the patterns without names and weights."""
+    corpora = parse_corpora(patterns)
+    return [corpus.pattern for corpus in corpora] or split_patterns(patterns)
+
+
+def create_mixture(
+    config: PretrainingDataConfig,
+    corpora: Sequence[Corpus],
+    create: Callable[[PretrainingDataConfig], dict[str, Any]],
+) -> dict[str, Any]:
+    """Creates a data set for each corpus, and a manifest that lists them.
+
+    The manifest is written last. Corpora that an interrupted run has finished
+    are kept if settings and inputs are the same.
+
+    Args:
+      config: the settings, in which `input` and `output` are replaced for each
+        corpus.
+      corpora: names, weights and patterns of the text.
+      create: function that creates a data set and returns its manifest.
+
+    Returns:
+      The manifest; see `build_mixture_manifest`.
+
+    Raises:
+      InputError: See `create_pretraining_data`; also if a file belongs to two
+        corpora, or the output folder contains other files.
+    """
+    folder = local_path(config.output)
+    files = find_corpus_files(corpora, config.data_dir)
+    _check_folder(folder, files, config.overwrite)
+    folder.mkdir(parents=True, exist_ok=True)
+    # The data sets that it lists are about to change.
+    (folder / MANIFEST_NAME).unlink(missing_ok=True)
+    manifests = {}
+    for corpus in corpora:
+        corpus_config = dataclasses.replace(
+            config, input=[corpus.pattern], output=folder / corpus.name
+        )
+        finished = None
+        if not config.overwrite:
+            finished = _find_finished(corpus_config, files[corpus.name])
+        manifests[corpus.name] = finished or create(corpus_config)
+    manifest = build_mixture_manifest(
+        {corpus.name: corpus.weight for corpus in corpora}, manifests
+    )
+    write_atomically(folder / MANIFEST_NAME, serialize_manifest(manifest))
+    return manifest
+
+
+def build_mixture_manifest(
+    weights: Mapping[str, float], manifests: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Builds the manifest of a mixture.
+
+    Args:
+      weights: name of each corpus -> share of the records in training.
+      manifests: name of each corpus -> its manifest.
+
+    Returns:
+      For each corpus its name, weight, number of documents, tokens and records
+      of all splits, and record files as paths relative to the mixture's folder.
+    """
+    corpora = []
+    for name, weight in weights.items():
+        splits = manifests[name]["splits"].values()
+        counts = {
+            key: sum(split["counts"][count] for split in splits)
+            for key, count in CORPUS_SIZES.items()
+        }
+        files = [
+            f"{name}/{file['name']}"
+            for split in splits
+            for file in split["files"]
+        ]
+        corpora.append(
+            {"name": name, "weight": weight, **counts, "files": files}
+        )
+    return {"format": MIXTURE_FORMAT, "version": VERSION, "corpora": corpora}
+
+
+def find_corpus_files(
+    corpora: Sequence[Corpus], data_dir: str | None
+) -> dict[str, list[TextPath]]:
+    """Finds the text files of each corpus.
+
+    Args:
+      corpora: the corpora.
+      data_dir: see `find_text_files`.
+
+    Raises:
+      InputError: See `find_text_files`; also if a file belongs to two corpora,
+        directly or by a link.
+    """
+    files = {
+        corpus.name: find_text_files([corpus.pattern], data_dir)
+        for corpus in corpora
+    }
+    owners: dict[str, str] = {}
+    for name, paths in files.items():
+        for path in paths:
+            real = path if isinstance(path, str) else os.path.realpath(path)
+            owner = owners.setdefault(real, name)
+            if owner != name:
+                raise InputError(
+                    f"input {path}: in the corpora {owner} and {name}; name it "
+                    "in one of them"
+                )
+    return files
+
+
+def _check_folder(
+    folder: pathlib.Path, names: Iterable[str], overwrite: bool
+) -> None:
+    """Raises an error if the output folder has files other than corpora."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"output {folder}: is a file; name a folder")
+    # Hidden folders are the progress of interrupted runs.
+    present = {path.name for path in folder.iterdir() if path.name[0] != "."}
+    if find_any_manifest(os.fspath(folder)) and not overwrite:
+        raise InputError(
+            f"output {folder}: already holds a finished data set; choose "
+            "another folder, or set overwrite"
+        )
+    others = present.difference(names, [MANIFEST_NAME])
+    if others:
+        raise InputError(
+            f"output {folder}: contains {min(others)}, which is not one of the "
+            "corpora; move it away or choose another folder"
+        )
+
+
+def _find_finished(
+    config: PretrainingDataConfig, files: list[TextPath]
+) -> dict[str, Any] | None:
+    """Returns the manifest of a corpus if it has been finished before."""
+    manifest = find_manifest(config.output)
+    if manifest is None:
+        return None
+    # The manifest has the number of shards that was chosen by size.
+    settings = {
+        name: value
+        for name, value in config.settings().items()
+        if name != "num_shards" or value
+    }
+    found = {name: manifest["settings"].get(name) for name in settings}
+    same = (
+        found == settings
+        and manifest["tokenizer"]["fingerprint"] == config.tokenizer.fingerprint
+        and manifest["inputs"] == describe_inputs(files)
+    )
+    return manifest if same else None

@@ -1,0 +1,382 @@
+"""TFRecord files of pretraining examples: find, describe and sample them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.data.data_config import MaskingConfig
+from albert_tf.data.dynamic_examples import CHUNK_FEATURES
+from albert_tf.data.manifest import SPLITS, read_manifest
+from albert_tf.data.packed_rows import ROW_FEATURES
+from albert_tf.data.record_checks import (
+    PARSE_ERRORS,
+    count_records,
+    damaged,
+    read_records,
+)
+from albert_tf.data.record_reader import parse_example
+from albert_tf.errors import InputError
+from albert_tf.files import is_remote
+
+_PARALLEL_REQUESTS = 16
+_SAMPLE_RECORDS = 1000
+
+# Settings of create-data that determine how training masks text records.
+_TEXT_SETTINGS = (
+    "sentence_order",
+    "pack",
+    "max_sequences_per_row",
+    *(field.name for field in dataclasses.fields(MaskingConfig)),
+)
+
+# Training does not use Google's eighth feature, `token_boundary`.
+_READ_FEATURES = frozenset(
+    {
+        "input_ids",
+        "input_mask",
+        "segment_ids",
+        "masked_lm_positions",
+        "masked_lm_ids",
+        "masked_lm_weights",
+        "next_sentence_labels",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFile:
+    """A TFRecord file.
+
+    Attributes:
+      path: its path, on any file system that TensorFlow supports.
+      manifest: the manifest in the same folder, if it lists the file.
+      counted_records: number of records, if known.
+      corpus: name of its corpus in a mixture.
+    """
+
+    path: str
+    manifest: dict[str, Any] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
+    counted_records: int | None = None
+    corpus: str = ""
+
+    @functools.cached_property
+    def num_records(self) -> int:
+        """Number of records, counted if necessary."""
+        if self.counted_records is not None:
+            return self.counted_records
+        return count_records(self.path)
+
+    def check_count(self, found: int) -> None:
+        """Checks the number of records that were read.
+
+        Raises:
+          InputError: if it is not that of the manifest, or that counted before.
+        """
+        if found != self.num_records:
+            source = "its manifest says" if self.manifest else "it had"
+            raise InputError(
+                f"records {self.path}: {found} records, but {source} "
+                f"{self.num_records}; copy the folder again, or make the data "
+                "again"
+            )
+
+    @functools.cached_property
+    def text_settings(self) -> dict[str, Any] | None:
+        """Settings of the manifest, if the file has text records."""
+        if self.manifest is None:
+            return None
+        settings = self.manifest["settings"]
+        name = os.path.basename(self.path)
+        for_training = name.startswith(SPLITS["train"])
+        is_text = settings["masking"] == "dynamic" and for_training
+        return settings if is_text else None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether records are text that is masked in training."""
+        return self.text_settings is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """Sizes and largest token id of the first records of a file.
+
+    Attributes:
+      max_seq_length: tokens per record.
+      max_predictions_per_seq: predictions per record.
+      largest_id: largest token id.
+    """
+
+    max_seq_length: int
+    max_predictions_per_seq: int
+    largest_id: int
+
+
+def find_record_files(
+    patterns: Iterable[str],
+    split: str,
+    manifest_in: Callable[[str], dict[str, Any] | None],
+) -> tuple[RecordFile, ...]:
+    """Finds record files and their manifests.
+
+    Args:
+      patterns: folders of `create_pretraining_data`, files or glob patterns.
+      split: the split to read from folders.
+      manifest_in: `find_manifest`, possibly cached.
+
+    Returns:
+      The files without duplicates, sorted within each pattern.
+
+    Raises:
+      InputError: if a pattern matches nothing, a folder has no manifest or no
+        such split, or a file is missing or does not have the size in its
+        manifest.
+    """
+    files: dict[str, RecordFile] = {}
+    for pattern in patterns:
+        if tf.io.gfile.isdir(pattern):
+            folder = os.path.dirname(os.path.join(pattern, ""))
+            manifest = manifest_in(folder) or read_manifest(folder)
+            paths = _split_paths(folder, split, manifest)
+        elif tf.io.gfile.exists(pattern):
+            paths = [pattern]  # The name itself may contain glob characters.
+        else:
+            paths = sorted(tf.io.gfile.glob(pattern)) if pattern else []
+        if not paths:
+            raise InputError(
+                f"records {pattern!r}: no such file; check the path or the "
+                "pattern"
+            )
+        for folder, group in itertools.groupby(paths, os.path.dirname):
+            for file in _record_files(group, manifest_in(folder)):
+                files[file.path] = file
+    return tuple(files.values())
+
+
+def _split_paths(
+    folder: str, split: str, manifest: dict[str, Any]
+) -> list[str]:
+    splits = manifest["splits"]
+    if split not in splits:
+        raise InputError(
+            f"{folder}: no split {split!r}, only {', '.join(splits)}; make the "
+            "data with heldout_fraction, or name record files"
+        )
+    names = [file["name"] for file in splits[split]["files"]]
+    return [os.path.join(folder, name) for name in names]
+
+
+def _record_files(
+    paths: Iterable[str], manifest: dict[str, Any] | None
+) -> list[RecordFile]:
+    """Returns files of one folder, checked against its manifest."""
+    entries = {
+        entry["name"]: entry
+        for split in (manifest or {"splits": {}})["splits"].values()
+        for entry in split["files"]
+    }
+
+    def describe(path: str) -> RecordFile:
+        entry = entries.get(os.path.basename(path))
+        if entry is not None:
+            _check_size(path, entry["bytes"])
+        if not is_remote(path):
+            records = count_records(path)
+            if entry is None:
+                return RecordFile(path, None, records)
+            file = RecordFile(path, manifest, entry["records"])
+            file.check_count(records)
+            return file
+        # Reading whole remote files would take too long: they are counted while
+        # training reads them. The first record shows that it is a TFRecord.
+        count_records(path, most=1)
+        return RecordFile(
+            path, manifest if entry else None, entry and entry["records"]
+        )
+
+    # One after the other, a thousand files in a bucket would take a minute.
+    with futures.ThreadPoolExecutor(_PARALLEL_REQUESTS) as pool:
+        return list(pool.map(describe, paths))
+
+
+def _check_size(path: str, expected: int) -> None:
+    try:
+        size = tf.io.gfile.stat(path).length
+    except tf.errors.NotFoundError:
+        raise InputError(
+            f"records {path}: missing, but the manifest lists it; copy it there"
+        ) from None
+    if size != expected:
+        raise InputError(
+            f"records {path}: {size} bytes, but its manifest says {expected}; "
+            "copy the file again, or make the data again"
+        )
+
+
+def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
+    """Checks that all files were made with one vocabulary.
+
+    Raises:
+      InputError: if the vocabularies in the manifests differ.
+    """
+    first: dict[str, str] = {}  # fingerprint -> path
+    for file in files:
+        if file.manifest is not None:
+            fingerprint = file.manifest["tokenizer"]["fingerprint"]
+            first.setdefault(fingerprint, file.path)
+    if len(first) > 1:
+        one, other, *_ = first.values()
+        raise InputError(
+            f"records {other}: made with a different vocabulary than {one}; "
+            "make all data with the same tokenizer"
+        )
+
+
+def check_one_format(files: Sequence[RecordFile]) -> None:
+    """Checks that files can be read as one dataset.
+
+    Raises:
+      InputError: if only some have text records, or their masking differs.
+    """
+    first = files[0]
+    for file in files:
+        if file.is_text != first.is_text:
+            text, masked = (file, first) if file.is_text else (first, file)
+            raise InputError(
+                f"records {text.path}: text to be masked in training, but "
+                f"{masked.path} is already masked; make all data with the same "
+                "--masking"
+            )
+        settings, expected = file.text_settings, first.text_settings
+        if settings is None or expected is None or settings is expected:
+            continue
+        for name in _TEXT_SETTINGS:
+            # Settings of packing are missing where records are not packed.
+            value, other = (x.get(name, False) for x in (settings, expected))
+            if value != other:
+                raise InputError(
+                    f"records {file.path}: made with {name}={value}, but "
+                    f"{first.path} with {other}; make all data with the same "
+                    "settings"
+                )
+
+
+def sample_records(file: RecordFile) -> Sample | None:
+    """Inspects the first records of a file.
+
+    The sizes of text records are those in their manifest.
+
+    Returns:
+      The sample; None for a file without records.
+
+    Raises:
+      InputError: if the file cannot be read, has other contents, or its records
+        differ in size.
+    """
+    path = file.path
+    try:
+        records = next(iter(read_records(path).batch(_SAMPLE_RECORDS)), None)
+    except tf.errors.OpError as error:
+        raise damaged(path, error.message) from None
+    if records is None:
+        return None
+    try:
+        first = parse_example(records[0].numpy())
+    except ValueError:
+        first = {}
+    if "tokens" in first:
+        return _sample_text(file, records)
+    missing = sorted(_READ_FEATURES.difference(first))
+    if missing:
+        raise InputError(
+            f"records {path}: not pretraining records, because they lack "
+            f"{', '.join(missing)}; pass files made by create-data"
+        )
+    tokens = len(first["input_ids"])
+    predictions = len(first["masked_lm_positions"])
+    spec = {
+        "input_ids": tf.io.FixedLenFeature([tokens], tf.int64),
+        "masked_lm_ids": tf.io.FixedLenFeature([predictions], tf.int64),
+    }
+    try:
+        ids = tf.io.parse_example(records, spec)
+    except PARSE_ERRORS:
+        raise InputError(
+            f"records {path}: not all have {tokens} tokens and {predictions} "
+            "predictions, as the first one has; make the data again"
+        ) from None
+    largest = max(int(tf.reduce_max(values)) for values in ids.values())
+    return Sample(tokens, predictions, largest)
+
+
+def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
+    settings = file.text_settings
+    if settings is None:
+        raise InputError(
+            f"records {file.path}: text without masks, which cannot be read "
+            "without the manifest; pass the folder made by create-data"
+        )
+    features = ROW_FEATURES if settings.get("pack") else CHUNK_FEATURES
+    try:
+        tokens = tf.io.parse_example(records, features)["tokens"]
+    except PARSE_ERRORS:
+        raise InputError(
+            f"records {file.path}: not all are text records, as the first one "
+            "is, with tokens, sentence_starts and one document; make the data "
+            "again"
+        ) from None
+    return Sample(
+        settings["max_seq_length"],
+        settings["max_predictions_per_seq"],
+        int(tf.reduce_max(tokens.flat_values)),
+    )
+
+
+def sample_files(files: Sequence[RecordFile]) -> dict[str, Sample]:
+    """Samples one file of each manifest, and each file without one."""
+    samples: dict[str, Sample] = {}
+    manifests: list[dict[str, Any] | None] = []
+    for file in files:
+        if file.manifest and file.manifest in manifests:
+            continue
+        sample = sample_records(file)
+        if sample is not None:
+            samples[file.path] = sample
+            manifests.append(file.manifest)
+    if not samples:
+        raise InputError(
+            f"records {files[0].path} (first of {len(files)} files): the files "
+            "have no records"
+        )
+    return samples
+
+
+def common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
+    """Returns the sequence length and predictions of all samples.
+
+    Raises:
+      InputError: if they differ.
+    """
+    first = next(iter(samples.values()))
+    for path, sample in samples.items():
+        for field, name in (
+            ("max_seq_length", "tokens"),
+            ("max_predictions_per_seq", "predictions"),
+        ):
+            size, expected = getattr(sample, field), getattr(first, field)
+            if size != expected:
+                raise InputError(
+                    f"records {path}: {size} {name} per record, but others "
+                    f"have {expected}; make all data with the same settings"
+                )
+    return first.max_seq_length, first.max_predictions_per_seq

@@ -1,0 +1,316 @@
+import gzip
+import hashlib
+import itertools
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from albert_tf.data import create_data
+from albert_tf.data.manifest import read_manifest
+from albert_tf.data.shards import Limits
+from albert_tf.text.tokenizer_files import load_tokenizer
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
+
+# Blocks of a few documents, so that a small corpus has several.
+SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_workers"),
+    [
+        ({}, 3),
+        ({"masking": "dynamic", "pack": True}, 2),
+        pytest.param({"compress": True}, 2, marks=pytest.mark.slow),
+        pytest.param({"masking": "dynamic"}, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_number_of_workers_does_not_change_the_bytes(
+    created, contents, settings, num_workers
+):
+    settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS} | settings
+    one, several = (
+        contents(created(num_workers=number, **settings)[0])
+        for number in (1, num_workers)
+    )
+    assert len(one) == 1 + 2 + 3 + 1  # manifest, tokenizer, shards, held out
+    assert several == one
+
+
+def test_records_depend_on_the_seed(created, create, contents):
+    first, other = (contents(created(seed=x)[0]) for x in (12345, 2))
+    assert first == contents(create()[0])
+    assert first.keys() == other.keys()
+    shards = [name for name in first if name.endswith(".tfrecord")]
+    assert all(first[name] != other[name] for name in shards)
+
+
+def test_records_are_distributed_and_shuffled(created, documents, read_records):
+    folder, manifest = created(dupe_factor=1, sentence_order="none")
+    shards = sorted(folder.glob("*.tfrecord"))
+    assert [shard.name for shard in shards] == [
+        f"pretraining-0000{shard}-of-00003.tfrecord" for shard in range(3)
+    ]
+    sizes = [len(read_records(shard)["input_ids"]) for shard in shards]
+    total = manifest["splits"]["train"]["counts"]["instances"]
+    assert sum(sizes) == total
+    # Binomial with p = 1/3: 5 standard deviations.
+    assert max(abs(size - total / 3) for size in sizes) < 5 * np.sqrt(total)
+    # Text comes in order; records of shuffled shards do not.
+    tokenizer = load_tokenizer(folder)
+    first_ids = [tuple(tokenizer.encode(d[0])[:8]) for d in documents]
+    for shard in shards:
+        ids = read_records(shard)["input_ids"][:, 1:9]
+        order = [first_ids.index(t) for t in map(tuple, ids) if t in first_ids]
+        assert order != sorted(order)
+
+
+def test_pairs_are_neighbors_in_the_text(
+    created, documents, small_tokenizer, read_records, segments_of
+):
+    """Without masks, every pair is found in the text, in order or swapped."""
+    folder, _ = created()
+    records = read_records(*folder.glob("*.tfrecord"))
+    lengths = records["input_mask"].sum(axis=1)
+
+    def spelled(ids):
+        return f" {' '.join(map(str, ids))} "
+
+    texts = [
+        spelled(itertools.chain(*small_tokenizer.encode(document)))
+        for document in documents
+    ]
+
+    def find(ids):
+        """Returns the document and the first and last position of ids."""
+        needle = spelled(ids)
+        return {
+            (number, text.index(needle), text.index(needle) + len(needle) - 1)
+            for number, text in enumerate(texts)
+            if needle in text
+        }
+
+    swapped = adjacent = unique = 0
+    pairs = zip(segments_of(records), lengths, strict=True)
+    for (label, a, b), length in pairs:
+        assert a != b
+        first, second = (b, a) if label else (a, b)
+        swapped += label
+        # Both are in the same document, the second after the first.
+        matches = [
+            (end, begin)
+            for document, _, end in find(first)
+            for other, begin, _ in find(second)
+            if document == other
+        ]
+        assert matches
+        # Short segments may also be found elsewhere by chance.
+        if min(len(a), len(b)) > 8 and length < 64:
+            unique += 1
+            adjacent += any(end == begin for end, begin in matches)
+            assert all(end <= begin for end, begin in matches)
+    assert unique > 50
+    assert adjacent == unique
+    assert 0.4 < swapped / len(lengths) < 0.6
+
+
+def test_heldout_documents_are_never_trained_on(
+    create, documents, small_tokenizer, read_records, put_labels_back
+):
+    folder, manifest = create(
+        heldout_fraction=0.25, one_sentence_chunks="random_next"
+    )
+    splits = manifest["splits"]
+    counts = {name: split["counts"] for name, split in splits.items()}
+    assert splits["train"]["passes"] == 2
+    assert splits["heldout"]["passes"] == 1
+    assert counts["train"]["documents"] + counts["heldout"]["documents"] == 120
+    assert counts["heldout"]["documents"] > 10
+    # Every sentence ends with its number, so that the last five tokens of a
+    # sentence identify its document.
+    document_of_ending = {}
+    for number, document in enumerate(documents):
+        for text in document:
+            ending = tuple(small_tokenizer.encode(text)[-5:])
+            document_of_ending[ending] = number
+    found = {}
+    for split, prefix in (("train", "pretraining"), ("heldout", "heldout")):
+        records = read_records(*folder.glob(f"{prefix}-*"))
+        ids = put_labels_back(records)
+        windows = np.lib.stride_tricks.sliding_window_view(ids, 5, axis=1)
+        keys = set(map(tuple, windows.reshape(-1, 5).tolist()))
+        endings = keys & document_of_ending.keys()
+        found[split] = {document_of_ending[key] for key in endings}
+        assert len(found[split]) == counts[split]["documents"]
+    assert not found["train"] & found["heldout"]
+
+
+def test_manifest(created, corpus, small_tokenizer):
+    folder, manifest = created(heldout_fraction=0.2)
+    assert read_manifest(folder) == manifest
+    assert manifest["settings"]["max_seq_length"] == 64
+    assert manifest["settings"]["seed"] == 12345
+    assert manifest["tokenizer"]["fingerprint"] == small_tokenizer.fingerprint
+    assert manifest["tokenizer"]["vocab_size"] == 200
+    names = [file["name"] for file in manifest["inputs"]]
+    assert names == ["a.txt", "b.txt.gz", "c.txt"]
+    described = [(corpus, file) for file in manifest["inputs"]]
+    for split in manifest["splits"].values():
+        counts = split["counts"]
+        assert sum(split["labels"].values()) == counts["pairs"]
+        assert counts["pairs"] == counts["instances"]
+        assert sum(f["records"] for f in split["files"]) == counts["instances"]
+        parts = ("instances", "dropped_chunks", "dropped_identical_pairs")
+        assert counts["chunks"] == sum(counts[name] for name in parts)
+        described += [(folder, file) for file in split["files"]]
+    for parent, file in described:
+        content = (parent / file["name"]).read_bytes()
+        assert file["bytes"] == len(content)
+        assert file["sha256"] == hashlib.sha256(content).hexdigest()
+    text = (folder / "manifest.json").read_text("utf-8")
+    assert str(corpus) not in text
+    assert str(folder) not in text
+    assert load_tokenizer(folder).fingerprint == small_tokenizer.fingerprint
+
+
+def test_wordpiece(create, documents, read_records, put_labels_back):
+    words = {w for d in documents for s in d for w in s.lower().split()}
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
+    pieces += sorted({word[:4] for word in words})
+    pieces += sorted({f"##{c}" for word in words for c in word[4:]})
+    tokenizer = AlbertWordPieceTokenizer("\n".join(pieces).encode())
+    folder, manifest = create(tokenizer=tokenizer)
+    assert manifest["tokenizer"]["file"] == "vocab.txt"
+    assert load_tokenizer(folder).settings == tokenizer.settings
+
+    records = read_records(*folder.glob("pretraining-*"))
+    ids = put_labels_back(records)
+    starts = np.array([not piece.startswith("##") for piece in pieces])
+    # A continuation at the front of A, whose word start was cut off, has none.
+    used = records["input_mask"] == 1
+    assert (records["token_boundary"][used] <= starts[ids[used]]).all()
+    assert (~starts[ids[used]]).mean() > 0.1
+    whole = 0
+    for row, positions, weights in zip(
+        ids,
+        records["masked_lm_positions"],
+        records["masked_lm_weights"],
+        strict=True,
+    ):
+        masked = set(positions[weights > 0].tolist())
+        for position in masked:
+            if starts[row[position]] and not starts[row[position + 1]]:
+                assert position + 1 in masked
+                whole += 1
+    assert whole > 50
+
+    # Overwriting the folder removes the other kind of vocabulary.
+    create(overwrite=True)
+    assert (folder / "spiece.model").exists()
+    assert not (folder / "vocab.txt").exists()
+
+
+def test_constant_guess_is_chosen_on_training_labels(created, read_records):
+    folder, manifest = created(heldout_fraction=0.3)
+
+    def labels(prefix):
+        records = read_records(*folder.glob(f"{prefix}-*"))
+        return records["masked_lm_ids"][records["masked_lm_weights"] > 0]
+
+    guess = np.bincount(labels("pretraining")).argmax()
+    assert manifest["constant_guess"]["id"] == guess
+    for split, prefix in (("train", "pretraining"), ("heldout", "heldout")):
+        accuracy = manifest["splits"][split]["constant_guess_accuracy"]
+        assert accuracy == (labels(prefix) == guess).mean()
+
+
+def test_compressed_records_are_the_same(created):
+    plain, _ = created()
+    packed, _ = created(compress=True)
+    names = sorted(path.name for path in packed.glob("*.tfrecord.gz"))
+    assert len(names) == 3
+    for name in names:
+        content = (packed / name).read_bytes()
+        twin = plain / name.removesuffix(".gz")
+        assert gzip.decompress(content) == twin.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("order", "one"),
+    [
+        ("sop", "drop"),
+        ("sop", "random_next"),
+        ("nsp", "random_next"),
+        pytest.param("nsp", "drop", marks=pytest.mark.slow),
+        ("none", "drop"),
+    ],
+)
+def test_records_of_every_objective(created, read_records, order, one):
+    folder, manifest = created(sentence_order=order, one_sentence_chunks=one)
+    records = read_records(*folder.glob("*.tfrecord"))
+    mask, segment_ids = records["input_mask"], records["segment_ids"]
+    # Padding is at the end and has zeros.
+    assert (np.diff(mask, axis=1) <= 0).all()
+    for name in ("input_ids", "segment_ids", "token_boundary"):
+        assert not records[name][mask == 0].any()
+    if order == "none":
+        assert not records["next_sentence_labels"].any()
+        assert not segment_ids.any(axis=1).all()
+    else:
+        assert segment_ids.any(axis=1).all()
+        counts = manifest["splits"]["train"]["counts"]
+        dropped = counts["dropped_chunks"]
+        wanted = counts["one_sentence_chunks"] if one == "drop" else 0
+        assert dropped == wanted
+
+
+def test_progress_is_shown_on_request(
+    corpus, small_tokenizer, tmp_path, capsys
+):
+    config = create_data.PretrainingDataConfig(
+        input=corpus / "a.txt",
+        output=tmp_path / "data",
+        tokenizer=small_tokenizer,
+        max_seq_length=64,
+        masking="static",
+        dupe_factor=1,
+    )
+    create_data.create_pretraining_data(config, progress=True)
+    assert "100%" in capsys.readouterr().err
+    assert pathlib.Path(config.output).is_dir()
+
+
+def test_oddities_are_counted_and_kept_as_text(
+    create, small_tokenizer, tmp_path
+):
+    """Also with a tokenizer that converts "[SEP]" to a special token."""
+    row = {"text": "Ba \0 ro nti. " * 30 + "[SEP] sel [MASK] ka. [SEP]"}
+    line = json.dumps(row).encode()
+    path = tmp_path / "text.jsonl"
+    path.write_bytes(line + b"\n" + line.replace(b"sel", b"s\xffl"))
+    found = [
+        create(
+            f"data{matches}",
+            input=path,
+            text_format="jsonl",
+            encoding_errors="replace",
+            masking="dynamic",
+            tokenizer=small_tokenizer.with_settings(
+                match_special_tokens=matches
+            ),
+        )
+        for matches in (False, True)
+    ]
+    digests = []
+    for _, manifest in found:
+        assert manifest["oddities"] == {
+            "invalid_utf8": 1,
+            "nul_characters": 60,
+            "control_pieces": 6,
+        }
+        assert manifest["settings"]["encoding_errors"] == "replace"
+        assert "text_field" not in manifest["settings"]
+        files = manifest["splits"]["train"]["files"]
+        digests.append([file["sha256"] for file in files])
+    assert digests[0] == digests[1]
