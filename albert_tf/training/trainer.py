@@ -246,14 +246,15 @@ class Trainer:
         return result
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _CurrentPhase:
-    """A phase, and what trains in it."""
+    """A phase, what trains in it, and metrics since the last line logged."""
 
     phase: TrainingPhase
     batch_size: int
     train_step: TrainStep
     loop: TrainLoop
+    metrics: MetricsAccumulator
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -264,7 +265,6 @@ class _Run:
       checked: batches that were checked before, by the step of the first.
       lines: lines of the log when the run is resumed.
       current: the phase that is trained; None before the first step.
-      accumulator: the metrics since the last line of the log.
     """
 
     config: TrainingConfig
@@ -285,9 +285,8 @@ class _Run:
     budget: TimeBudget
     log: TrainingLog
     timer: SaveTimer
-    lines: Sequence[Mapping[str, Any]]
+    lines: list[dict[str, Any]]
     current: _CurrentPhase | None = None
-    accumulator: MetricsAccumulator | None = None
 
     def explain(self, divergence: Divergence) -> str:
         """Returns the error message of a run that has diverged."""
@@ -328,10 +327,11 @@ class _Run:
         while not (interrupted or stopped_early or budget.is_last(step)):
             if self.current is None or step == phase_end:
                 phase_end, self.current = self._enter_phase(step)
-            loop = self.current.loop
+            current = self.current
+            loop = current.loop
             end = config.next_stop(step, loop.launch_steps)
             end = min(end, phase_end, budget.last_step)
-            self._run_steps(step, end)
+            self._run_steps(current, step, end)
             step = end
             ends = budget.is_last(step)
             interrupted = self.stop_requested() and not ends
@@ -347,7 +347,7 @@ class _Run:
             # Metrics are means since the last log line, so there has to be a
             # line wherever a run may resume.
             if may_save or step % config.log_steps == 0:
-                metrics = self._log_training(step)
+                metrics = self._log_training(current, step)
             if save:
                 self._save(step)
             if evaluates:
@@ -385,7 +385,7 @@ class _Run:
         if current is None or current.phase is not phase:
             current = self._prepare(phase, static_batch_size(data.dataset))
         current.loop.set_data(data)
-        self.accumulator = MetricsAccumulator(current.batch_size)
+        current.metrics = MetricsAccumulator(current.batch_size)
         self.budget.restart_rate()
         if len(self.phases) > 1:
             self.log.note(self.phases.describe(step))
@@ -409,21 +409,24 @@ class _Run:
             self.budget.schedule,
             self.config.steps_per_loop,
         )
-        return _CurrentPhase(phase, batch_size, train_step, loop)
+        metrics = MetricsAccumulator(batch_size)
+        return _CurrentPhase(phase, batch_size, train_step, loop, metrics)
 
-    def _run_steps(self, step: int, end: int) -> None:
+    def _run_steps(self, current: _CurrentPhase, step: int, end: int) -> None:
         """Runs the steps in [`step`, `end`), counted from 0."""
-        rows, seconds, waited = self.current.loop.run(step, end)
-        self.accumulator.update(rows, seconds, waited)
+        rows, seconds, waited = current.loop.run(step, end)
+        current.metrics.update(rows, seconds, waited)
         if found := find_divergence(rows, self.config.max_loss):
             offset, reason = found
             raise Divergence(step + offset, reason)
         self.log.advance(end - step)
 
-    def _log_training(self, step: int) -> Mapping[str, float]:
+    def _log_training(
+        self, current: _CurrentPhase, step: int
+    ) -> Mapping[str, float]:
         """Logs and returns the metrics of the steps since the last call."""
-        phase, train_step = self.current.phase, self.current.train_step
-        metrics = self.accumulator.result(train_step.row_names)
+        phase, train_step = current.phase, current.train_step
+        metrics = current.metrics.result(train_step.row_names)
         names = train_step.detail_names
         details = {name: metrics.pop(name) for name in names}
         if len(self.phases) > 1:
