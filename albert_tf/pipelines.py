@@ -29,7 +29,7 @@ from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.schema import check_argument
-from albert_tf.text.base_tokenizer import text_list
+from albert_tf.text.base_tokenizer import Tokenizer, text_list
 from albert_tf.training.distribution import strategy_of_this_machine
 
 # How to combine token states to the vector of a text; see `SentenceEmbedder`.
@@ -65,6 +65,16 @@ class _Pipeline:
         self._tokenizer = tokenizer_of(self._model, path)
         self._max_length = self._model.config.num_trained_positions
         self._batch_size = batch_size
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model."""
+        return self._tokenizer
+
+    @property
+    def max_length(self) -> int:
+        """Number of tokens that texts are cut to."""
+        return self._max_length
 
     def _predictor(self, forward: Callable) -> BatchPredictor:
         return BatchPredictor(

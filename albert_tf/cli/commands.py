@@ -28,6 +28,7 @@ COMMANDS = {
     "predict": "predict with fine-tuned models",
     "fill-mask": "fill in masked words with a pretrained model",
     "embed": "compute vectors of texts, or compare two texts",
+    "serve": "serve a model over HTTP, with a page to try it",
     "sentence-order": "predict whether passages are in order",
     "evaluate": "score pretraining runs, or fine-tuned models",
     "convert": "convert from and to Google, Hugging Face, KerasHub",

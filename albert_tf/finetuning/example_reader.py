@@ -96,7 +96,7 @@ class ExampleReader(abc.ABC):
             "lines; give a file in its format"
         )
 
-    def example_from_fields(self, fields: Mapping[str, str], id: str) -> Any:
+    def example_from_fields(self, fields: Mapping[str, Any], id: str) -> Any:
         """Makes an unlabelled example from texts by name, see `Predictor`."""
         raise InputError(
             f"the task {self.task_config.name} does not take an example with "

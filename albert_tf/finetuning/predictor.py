@@ -31,7 +31,8 @@ Tensors = Mapping[str, tf.Tensor]
 Outputs = dict[str, np.ndarray]
 
 # A text, or texts by name, or several of these.
-Inputs = str | Mapping[str, str] | Iterable[str | Mapping[str, str]]
+Fields = Mapping[str, str | Sequence[str]]
+Inputs = str | Fields | Iterable[str | Fields]
 
 
 class BatchPredictor:
@@ -276,8 +277,8 @@ class Predictor:
 
         Args:
           inputs: texts, or dicts of texts by name, such as
-            `{"text": ..., "pair": ...}` or `{"question": ..., "context": ...}`;
-            or one of these.
+            `{"text": ..., "pair": ...}` or `{"question": ..., "context": ...}`,
+            for multiple choice with a list of `options`; or one of these.
 
         Returns:
           A prediction for each input, as a dict of JSON values as `albert
@@ -292,27 +293,40 @@ class Predictor:
             raise InputError(
                 f"inputs={shown(inputs)} must be texts or dicts of texts"
             )
-        examples = [self._example(i, x) for i, x in enumerate(given)]
-        predictions = self.predict_examples(examples).predictions
-        records = list(map(self.task_type.record, examples, predictions))
+        examples = [self.example(x, i) for i, x in enumerate(given)]
+        records = self.records(examples)
         return records[0] if is_one else records
 
     def predict(self, inputs: Inputs) -> Any:
         """Predicts texts; the same as calling the `Predictor`."""
         return self(inputs)
 
-    def _example(self, number: int, given: Any) -> Any:
+    def example(self, given: Any, number: int = 0) -> Any:
+        """Makes an example of one input; see `__call__`.
+
+        Args:
+          given: a text or a dict of texts.
+          number: number of the input: its id, and in error messages.
+
+        Raises:
+          InputError: if the input is not an example of the task.
+        """
+        name = f"inputs[{number}]"
         fields = {"text": given} if isinstance(given, str) else given
         if not isinstance(fields, Mapping):
-            raise InputError(
-                f"inputs[{number}]={shown(given)} must be a text or a dict"
-            )
-        for name, text in fields.items():
-            check_argument(text, str, f"inputs[{number}][{name!r}]")
+            raise InputError(f"{name}={shown(given)} must be a text or a dict")
+        for key, value in fields.items():
+            kind = Sequence[str] if key == "options" else str
+            check_argument(value, kind, f"{name}[{key!r}]")
         try:
             return self.task_type.example_from_fields(fields, str(number))
         except InputError as error:
-            raise InputError(f"inputs[{number}]: {error}") from None
+            raise InputError(f"{name}: {error}") from None
+
+    def records(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+        """Predicts examples; see `__call__` for the result."""
+        predictions = self.predict_examples(examples).predictions
+        return list(map(self.task_type.record, examples, predictions))
 
     def predict_examples(self, examples: Sequence[Any]) -> Predictions:
         """Predicts examples of the task type, all at once."""

@@ -169,6 +169,23 @@ class MultipleChoice(TaskType):
         )
         return race_examples(passages, "race", bad=bad, labelled=labelled)
 
+    def example_from_fields(self, fields, id):
+        """Makes an example from `context`, `question` and `options`."""
+        if set(fields) != {"context", "question", "options"}:
+            raise InputError(
+                f"the task {self.task_config.name} takes context, question "
+                f"and options, not {', '.join(fields)}"
+            )
+        if len(fields["options"]) < 2:
+            raise InputError("options: give two or more")
+        return MultipleChoiceExample(
+            id=id,
+            passage=fields["context"],
+            question=fields["question"],
+            options=tuple(fields["options"]),
+            location="",
+        )
+
     @property
     def model_class(self):
         """`AlbertMultipleChoice`."""

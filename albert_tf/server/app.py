@@ -1,0 +1,315 @@
+"""The web application: requests, limits and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import importlib.resources
+import json
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+)
+from starlette.routing import Route
+
+from albert_tf.errors import InputError
+from albert_tf.input_files import parse_object, shown
+from albert_tf.server.batcher import Batcher, Overloaded
+from albert_tf.server.config import ServeConfig
+from albert_tf.server.endpoints import Endpoint, ServedModel, rounded
+from albert_tf.server.metrics import Metrics
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+_logger = logging.getLogger(__name__)
+# Of OpenAI's embeddings. `user` is for its accounts.
+_OPENAI_FIELDS = ("input", "model", "encoding_format", "dimensions", "user")
+
+
+def create_app(model: ServedModel, config: ServeConfig) -> Starlette:
+    """Creates the application of a loaded model.
+
+    Args:
+      model: see `load_served_model`.
+      config: name of the model and limits.
+    """
+    return _Server(model, config).app()
+
+
+class _Server:
+    def __init__(self, model: ServedModel, config: ServeConfig):
+        self._model = model
+        self._config = config
+        self._metrics = Metrics()
+        self._batchers = {
+            path: self._batcher(endpoint)
+            for path, endpoint in model.endpoints.items()
+        }
+
+    def app(self) -> Starlette:
+        routes = [
+            Route("/", self._page),
+            Route("/healthz", self._health),
+            Route("/metrics", self._read_metrics),
+        ]
+        for path, endpoint in self._model.endpoints.items():
+            routes.append(self._post(path, self._outputs_of(endpoint)))
+        if "/embed" in self._model.endpoints:
+            routes += [
+                self._post("/v1/embeddings", self._openai_embeddings),
+                Route("/v1/models", self._openai_models),
+            ]
+
+        @contextlib.asynccontextmanager
+        async def lifespan(app: Starlette) -> AsyncIterator[None]:
+            yield
+            # uvicorn has answered the open requests by now.
+            for batcher in self._batchers.values():
+                batcher.close()
+
+        return Starlette(
+            routes=routes,
+            lifespan=lifespan,
+            exception_handlers={HTTPException: self._not_found},
+        )
+
+    def _batcher(self, endpoint: Endpoint) -> Batcher:
+        if endpoint.samples:
+            items = [endpoint.item(x, 0, {}) for x in endpoint.samples]
+            endpoint.compute(items)
+        return Batcher(
+            endpoint.compute,
+            max_batch_size=self._config.max_batch_size,
+            max_waiting=self._config.max_waiting,
+            observe=lambda size: self._metrics.batch(endpoint.path, size),
+        )
+
+    def _post(self, path: str, handler: Handler) -> Route:
+        """A route whose errors are JSON with one line, and that is counted."""
+
+        async def handle(request: Request) -> Response:
+            start = time.perf_counter()
+            response = await self._response(handler, request)
+            seconds = time.perf_counter() - start
+            self._metrics.request(path, response.status_code, seconds)
+            return response
+
+        return Route(path, handle, methods=["POST"])
+
+    async def _response(self, handler: Handler, request: Request) -> Response:
+        try:
+            return await handler(request)
+        except InputError as error:
+            return _error(400, " ".join(str(error).split()))
+        except HTTPException as error:
+            return _error(error.status_code, error.detail)
+        except Overloaded:
+            return _error(
+                503,
+                f"{self._config.max_waiting} texts wait already; try again",
+                {"Retry-After": "1"},
+            )
+        except ClientDisconnect:
+            return Response(status_code=499)  # Nobody reads it; counted.
+        except Exception:
+            _logger.exception("%s failed", request.url.path)
+            return _error(500, "internal error; the server's log has it")
+
+    async def _not_found(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        paths = ", ".join(self._model.endpoints)
+        detail = f"{error.detail}; POST to {paths}"
+        return _error(error.status_code, detail, error.headers)
+
+    async def _fields(self, request: Request) -> dict[str, Any]:
+        """Reads a body of bounded size, a JSON object."""
+        limit, body = self._config.max_body_bytes, bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > limit:
+                raise HTTPException(
+                    413, f"the body has more than {limit:,} bytes"
+                )
+        return parse_object(bytes(body), "the body")
+
+    def _check_number(self, inputs: Any, name: str) -> list[Any]:
+        if not isinstance(inputs, list):
+            inputs = [inputs]
+        most = self._config.max_texts
+        if not 1 <= len(inputs) <= most:
+            raise InputError(
+                f"{name} has {len(inputs)} texts; expected 1 to {most}"
+            )
+        for number, given in enumerate(inputs):
+            self._check_size(given, f"{name}[{number}]")
+        return inputs
+
+    def _check_size(self, given: Any, name: str) -> None:
+        """Checks all strings of an input."""
+        most = self._config.max_characters
+        if isinstance(given, str) and len(given) > most:
+            raise InputError(
+                f"{name} has {len(given):,} characters; expected at most "
+                f"{most:,}"
+            )
+        if isinstance(given, Mapping):
+            for key, value in given.items():
+                self._check_size(value, f"{name}[{shown(key)}]")
+        elif isinstance(given, list):
+            for number, value in enumerate(given):
+                self._check_size(value, f"{name}[{number}]")
+
+    async def _compute(
+        self,
+        endpoint: Endpoint,
+        inputs: list[Any],
+        options: Mapping[str, Any],
+    ) -> list[Any]:
+        items = [
+            endpoint.item(given, number, options)
+            for number, given in enumerate(inputs)
+        ]
+        future = self._batchers[endpoint.path].submit(items)
+        return await asyncio.wrap_future(future)
+
+    def _outputs_of(self, endpoint: Endpoint) -> Handler:
+        async def handler(request: Request) -> Response:
+            fields = await self._fields(request)
+            _check_names(fields, "inputs", ("inputs", *endpoint.options))
+            inputs = self._check_number(fields.pop("inputs"), "inputs")
+            outputs = await self._compute(endpoint, inputs, fields)
+            return _json({"outputs": _plain(outputs)})
+
+        return handler
+
+    async def _openai_embeddings(self, request: Request) -> Response:
+        """https://platform.openai.com/docs/api-reference/embeddings."""
+        fields = await self._fields(request)
+        _check_names(fields, "input", _OPENAI_FIELDS)
+        encoding = fields.get("encoding_format", "float")
+        if encoding not in ("float", "base64"):
+            raise InputError(
+                f"encoding_format={shown(encoding)} must be float or base64"
+            )
+        inputs = self._check_number(fields["input"], "input")
+        vectors = await self._compute(
+            self._model.endpoints["/embed"], inputs, {}
+        )
+        size = len(vectors[0])
+        if fields.get("dimensions", size) != size:
+            raise InputError(
+                f"dimensions={shown(fields['dimensions'])}: the model has "
+                f"vectors of {size}; leave dimensions out"
+            )
+        tokens = sum(map(self._num_tokens, inputs))
+        return _json(
+            {
+                "object": "list",
+                "model": self._config.model,
+                "data": [
+                    {
+                        "object": "embedding",
+                        "index": index,
+                        "embedding": _base64(vector)
+                        if encoding == "base64"
+                        else rounded(vector),
+                    }
+                    for index, vector in enumerate(vectors)
+                ],
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+            }
+        )
+
+    def _num_tokens(self, text: str) -> int:
+        """Number of tokens that are used, with [CLS] and [SEP]."""
+        count = len(self._model.tokenizer.encode(text)) + 2
+        return min(count, self._model.max_length)
+
+    async def _openai_models(self, request: Request) -> Response:
+        model = {
+            "id": self._config.model,
+            "object": "model",
+            "created": 0,
+            "owned_by": "albert_tf",
+        }
+        return _json({"object": "list", "data": [model]})
+
+    async def _health(self, request: Request) -> Response:
+        return _json({"status": "ok", "model": self._config.model})
+
+    async def _read_metrics(self, request: Request) -> Response:
+        waiting = sum(x.num_waiting for x in self._batchers.values())
+        return PlainTextResponse(self._metrics.text(waiting))
+
+    async def _page(self, request: Request) -> Response:
+        facts = {
+            "model": self._config.model,
+            "task": self._model.task,
+            "paths": list(self._model.endpoints),
+        }
+        # In a script, "</script>" would end it.
+        data = json.dumps(facts).replace("<", "\\u003c")
+        page = importlib.resources.files("albert_tf.server") / "page.html"
+        text = page.read_text("utf-8").replace("{{facts}}", data)
+        policy = (
+            "default-src 'none'; connect-src 'self'; img-src data:; "
+            "style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+def _check_names(
+    fields: Mapping[str, Any], required: str, known: tuple[str, ...]
+) -> None:
+    unknown = sorted(set(fields) - set(known))
+    if unknown or required not in fields:
+        problem = f"has no {required!r}"
+        if unknown:
+            problem = f"has {shown(unknown[0])}"
+        raise InputError(
+            f"the body {problem}; expected an object with {', '.join(known)}"
+        )
+
+
+def _error(
+    status: int, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An error in OpenAI's format, which its clients show."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    error = {"message": message, "type": kind, "param": None, "code": None}
+    return JSONResponse({"error": error}, status, dict(headers or {}))
+
+
+def _json(value: Any) -> Response:
+    return JSONResponse(value)
+
+
+def _plain(value: Any) -> Any:
+    """Returns JSON values: vectors as lists, and null for what is no number."""
+    if isinstance(value, np.ndarray):
+        return rounded(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(x) for key, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(_plain, value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _base64(vector: np.ndarray) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")

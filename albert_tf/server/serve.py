@@ -1,0 +1,74 @@
+"""A running server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from albert_tf.errors import InputError, import_packages
+from albert_tf.server.config import ServeConfig
+
+
+def serve(
+    config: ServeConfig, *, report: Callable[[str], None] = print
+) -> None:
+    """Serves a model until SIGINT or SIGTERM, then answers open requests.
+
+    Args:
+      config: model, address and limits.
+      report: called with the address when the model is ready.
+
+    Raises:
+      InputError: if the address is not free, a package is missing, or the model
+        cannot be loaded.
+    """
+    uvicorn, _ = import_packages(["uvicorn", "starlette"], "servers")
+    from albert_tf.server.app import create_app
+    from albert_tf.server.endpoints import load_served_model
+
+    # Before the model is loaded, which takes longer.
+    listener = _listen(config.host, config.port)
+    with listener:
+        model = load_served_model(config.model, config.max_batch_size)
+        settings = uvicorn.Config(
+            create_app(model, config),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=30,
+        )
+        server = uvicorn.Server(settings)
+        host, port = listener.getsockname()[:2]
+        shown_host = f"[{host}]" if ":" in host else host
+        line = (
+            f"{config.model} ({model.task}) answers at "
+            f"http://{shown_host}:{port}: {', '.join(model.endpoints)}"
+        )
+        # When the server accepts connections, which nothing else tells.
+        startup = server.startup
+
+        async def reported_startup(sockets: list[socket.socket] | None) -> None:
+            await startup(sockets=sockets)
+            report(line)
+
+        server.startup = reported_startup
+        server.run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"--host={host}: {error}") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"cannot listen on --host={host} --port={port}: {error.strerror}"
+        ) from None
+    return listener

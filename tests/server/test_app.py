@@ -1,0 +1,193 @@
+import base64
+import concurrent.futures
+import re
+import urllib.request
+
+import numpy as np
+import pytest
+
+import albert_tf
+
+TEXTS = ["A woman plays the violin.", "", "Prices rose faster. ünïcödé 漢字"]
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=60) as response:
+        return response.read().decode(), response.headers
+
+
+@pytest.fixture(scope="module")
+def pretrained(running):
+    """The address of a server of the packaged model, with small limits."""
+    limits = {"max_texts": 4, "max_characters": 100, "max_body_bytes": 2048}
+    with running("albert_tiny_en", **limits) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return albert_tf.SentenceEmbedder()(TEXTS)
+
+
+class TestPretrained:
+    def test_embed(self, pretrained, post, vectors):
+        status, answer = post(f"{pretrained}/embed", {"inputs": TEXTS})
+        assert status == 200
+        # The rows of a batch may be computed in another order of additions.
+        np.testing.assert_allclose(answer["outputs"], vectors, atol=1e-6)
+        _, one = post(f"{pretrained}/embed", {"inputs": TEXTS[0]})
+        np.testing.assert_allclose(one["outputs"], vectors[:1], atol=1e-6)
+
+    def test_fill_mask(self, pretrained, post):
+        texts = ["The [MASK] is red.", "[MASK] and [MASK]."]
+        expected = albert_tf.FillMask()(texts, top_k=5)
+        url = f"{pretrained}/fill-mask"
+        _, answer = post(url, {"inputs": texts, "top_k": 3})
+        one, two = answer["outputs"]
+        for fills, right in zip(
+            [*one, *two], [expected[0], *expected[1]], strict=True
+        ):
+            assert [x["token"] for x in fills] == [
+                x["token"] for x in right[:3]
+            ]
+            scores = [[x["score"] for x in y] for y in (fills, right[:3])]
+            np.testing.assert_allclose(*scores, rtol=1e-4)
+        assert len(post(url, {"inputs": texts[0]})[1]["outputs"][0][0]) == 5
+
+    def test_openai_embeddings(self, pretrained, post, vectors):
+        """The request and the answer of OpenAI's API reference."""
+        url = f"{pretrained}/v1/embeddings"
+        body = {"input": TEXTS, "model": "any", "encoding_format": "float"}
+        status, answer = post(url, body)
+        assert status == 200
+        assert answer["object"] == "list"
+        assert answer["model"] == "albert_tiny_en"
+        assert [x["index"] for x in answer["data"]] == [0, 1, 2]
+        floats = [x["embedding"] for x in answer["data"]]
+        np.testing.assert_allclose(floats, vectors, atol=1e-6)
+        tokenizer = albert_tf.load_tokenizer("albert_tiny_en")
+        count = sum(len(tokenizer.encode(x)) + 2 for x in TEXTS)
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        assert answer["usage"] == usage
+        # What OpenAI's client asks for by default.
+        body = {"input": TEXTS[0], "encoding_format": "base64"}
+        (row,) = post(url, body)[1]["data"]
+        decoded = np.frombuffer(base64.b64decode(row["embedding"]), "<f4")
+        np.testing.assert_allclose(decoded, vectors[0], atol=1e-6)
+        assert "albert_tiny_en" in get(f"{pretrained}/v1/models")[0]
+
+    @pytest.mark.parametrize(
+        ("path", "body", "status", "message"),
+        [
+            ("/embed", b"{", 400, "the body is not JSON"),
+            ("/embed", b"[" * 2000, 400, "nested deeper"),
+            ("/embed", b'{"inputs": "\xff"}', 400, "the body is not JSON"),
+            ("/embed", b'{"inputs": "\\ud800"}', 400, "surrogate"),
+            ("/embed", [1], 400, "expected a JSON object"),
+            ("/embed", {}, 400, "has no 'inputs'; expected an object with"),
+            ("/embed", {"inputs": "a", "top_k": 1}, 400, "has 'top_k'"),
+            ("/embed", {"inputs": []}, 400, "0 texts; expected 1 to 4"),
+            ("/embed", {"inputs": ["a"] * 5}, 400, "5 texts; expected 1 to 4"),
+            ("/embed", {"inputs": ["a", 2]}, 400, "inputs[1]=2 must be a text"),
+            ("/embed", {"inputs": [None]}, 400, "inputs[0]=None must be"),
+            ("/embed", {"inputs": "a" * 101}, 400, "101 characters; expected"),
+            ("/embed", {"inputs": {"a": ["b" * 101]}}, 400, "101 characters"),
+            ("/embed", b" " * 3000, 413, "more than 2,048 bytes"),
+            ("/fill-mask", {"inputs": "no mask"}, 400, "has no [MASK]"),
+            (
+                "/fill-mask",
+                {"inputs": "[MASK]", "top_k": 101},
+                400,
+                "top_k=101 must be an integer in [1, 100]",
+            ),
+            ("/fill-mask", {"inputs": "[MASK]", "top_k": True}, 400, "top_k"),
+            ("/v1/embeddings", {"input": [[1, 2]]}, 400, "must be a text"),
+            (
+                "/v1/embeddings",
+                {"input": "a", "dimensions": 8},
+                400,
+                "vectors of 256; leave dimensions out",
+            ),
+            (
+                "/v1/embeddings",
+                {"input": "a", "encoding_format": "int8"},
+                400,
+                "must be float or base64",
+            ),
+            ("/predict", {"inputs": "a"}, 404, "POST to /embed, /fill-mask"),
+            ("/healthz", {}, 405, "Method Not Allowed"),
+        ],
+    )
+    def test_bad_requests(self, pretrained, post, path, body, status, message):
+        found, answer = post(pretrained + path, body)
+        assert found == status
+        assert message in answer["error"]["message"]
+        assert "\n" not in answer["error"]["message"]
+        assert answer["error"]["type"] == "invalid_request_error"
+
+    def test_for_operators(self, pretrained, post):
+        assert '"status":"ok"' in get(f"{pretrained}/healthz")[0]
+        post(f"{pretrained}/embed", {"inputs": "a"})
+        metrics, headers = get(f"{pretrained}/metrics")
+        assert headers["Content-Type"].startswith("text/plain")
+        assert re.search(
+            r'albert_requests_total\{path="/embed",status="200"\} [1-9]',
+            metrics,
+        )
+
+    def test_page(self, pretrained):
+        page, headers = get(pretrained)
+        assert '"model": "albert_tiny_en"' in page
+        # Nothing is loaded from elsewhere, and it says so to the browser.
+        assert not re.search(r"(src|href)=.?https?:", page)
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+PASSAGE = {"context": "A reader came. He left.", "question": "Who came?"}
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "bad", "message"),
+    [
+        ("sst2", "A good film.", {"pair": "a"}, "does not take an example"),
+        ("mrpc", {"text": "a b", "pair": "b c"}, "a b", "takes two texts"),
+        ("stsb", {"text": "a b", "pair": "b c"}, 3, "must be a text or a dict"),
+        ("ner", "A reader came.", {"text": 3}, "inputs[1]['text']"),
+        ("squad1.1", PASSAGE, {"question": "Who?"}, "inputs[1]: "),
+        (
+            "race",
+            PASSAGE | {"options": ["a reader", "nobody", "he", "we"]},
+            PASSAGE | {"options": ["one"]},
+            "options: give two or more",
+        ),
+    ],
+)
+def test_predict(make_finetuned, running, post, task, given, bad, message):
+    """Answers of concurrent requests are those of a `Predictor`."""
+    folder = make_finetuned(task)
+    expected = albert_tf.Predictor(folder)([given, given])
+    with (
+        running(folder) as address,
+        concurrent.futures.ThreadPoolExecutor(8) as pool,
+    ):
+        requests = [{"inputs": [given, given]}] * 8
+        answers = pool.map(lambda x: post(f"{address}/predict", x), requests)
+        for status, answer in answers:
+            assert status == 200
+            assert close(answer["outputs"], expected)
+        status, answer = post(f"{address}/predict", {"inputs": [given, bad]})
+    assert status == 400
+    assert message in answer["error"]["message"]
+
+
+def close(value, other):
+    """Whether JSON values are equal, numbers to 1e-5."""
+    if isinstance(value, dict):
+        return value.keys() == other.keys() and all(
+            close(x, other[key]) for key, x in value.items()
+        )
+    if isinstance(value, list):
+        return len(value) == len(other) and all(map(close, value, other))
+    if isinstance(value, float):
+        return value == pytest.approx(other, abs=1e-5)
+    return value == other
