@@ -202,15 +202,6 @@ def test_baselines_are_those_of_the_split(folder):
     assert records.baselines() == records.baselines("train")
 
 
-def test_shortcuts_of_older_records_are_measured(folder, edited):
-    """Their manifests do not have them."""
-    known = open_records(folder).baselines()
-    with edited(folder / "manifest.json") as manifest:
-        for split in manifest["splits"].values():
-            del split["shortcuts"]
-    assert open_records(folder).baselines() == known
-
-
 def test_identity_is_that_of_the_content(folder, created):
     identity = open_records(folder).identity
     original, _ = created(heldout_fraction=0.3)
