@@ -181,7 +181,7 @@ class BlockWorker:
                 shard_of_record = rng.integers(
                     num_shards, size=number_of_records
                 )
-                if config.masks_heldout and is_heldout:
+                if is_heldout and config.masking == "dynamic":
                     result.unmasked = [
                         {
                             name: feature.select(shard_of_record == shard)

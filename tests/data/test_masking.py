@@ -63,16 +63,13 @@ def mask(request):
             ops = ArrayOps(np.random.default_rng(seed))
             return mask_words(ops, packed, quotas, table, config)
 
-        @tf.function
+        @tf.function(autograph=False)  # As in the input pipeline.
         def in_graph(seed):
             tensors = map(tf.constant, dataclasses.asdict(packed).values())
-            return dataclasses.asdict(
+            packed_tensors = PackedPairs(*tensors)
+            return vars(
                 mask_words(
-                    TensorOps(seed),
-                    PackedPairs(*tensors),
-                    quotas,
-                    table,
-                    config,
+                    TensorOps(seed), packed_tensors, quotas, table, config
                 )
             )
 
