@@ -89,7 +89,7 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
     kind, length = loaded.task_type, flags.seq_length
 
     def rows_of(examples):
-        features = kind.prediction_features(examples)
+        features = kind.features(examples, labelled=False)
         return [
             features.pad([i], length=length)
             for i in range(features.num_examples)

@@ -318,8 +318,8 @@ def task_calibration(
     if config.calibration_input is None:
         return None
     examples = _calibration_examples(task_type, config.calibration_input)
-    features = task_type.prediction_features(
-        list(itertools.islice(examples, config.calibration_examples))
+    features = task_type.features(
+        itertools.islice(examples, config.calibration_examples), labelled=False
     )
     return [
         features.pad([number], length=task_type.max_seq_length)

@@ -59,9 +59,9 @@ def export_task(
     def build() -> Export:
         body = tf.function(graph.call, autograph=False)
         root = _root(graph, body)
-        forms = _forms(graph)
         signatures = {
-            name: _signature(body, inputs) for name, inputs in forms.items()
+            name: _signature(body, inputs)
+            for name, inputs in graph.forms.items()
         }
         manifest = {
             "kind": "task",
@@ -71,7 +71,7 @@ def export_task(
                     "inputs": list(inputs),
                     "outputs": sorted(signatures[name].structured_outputs),
                 }
-                for name, inputs in forms.items()
+                for name, inputs in graph.forms.items()
             },
             "config": graph.model.config.to_dict(),
             "packed": graph.model.packed,
@@ -88,23 +88,9 @@ def export_task(
     )
 
 
-def _forms(graph: ServingGraph) -> dict[str, Inputs]:
-    """Returns the inputs of each signature.
-
-    They are named, as saving would trace functions of unnamed inputs again.
-    """
-    forms = {"serving_default": graph.inputs, **graph.other_inputs}
-    return {
-        form: {
-            name: tf.TensorSpec(spec.shape, spec.dtype, name)
-            for name, spec in inputs.items()
-        }
-        for form, inputs in forms.items()
-    }
-
-
 def _root(graph: ServingGraph, body: Callable) -> Endpoint:
-    names = list(graph.inputs)
+    default = graph.forms["serving_default"]
+    names, specs = list(default), list(default.values())
 
     def by_name(inputs):
         if isinstance(inputs, Mapping):
@@ -113,13 +99,11 @@ def _root(graph: ServingGraph, body: Callable) -> Endpoint:
             return dict(zip(names, inputs, strict=True))
         return {names[0]: inputs}
 
-    forms = _forms(graph)
-    specs = list(forms["serving_default"].values())
     root = model_endpoint(
         lambda inputs, training: body(by_name(inputs), training),
         [
             specs if len(specs) > 1 else specs[0],
-            *forms.values(),
+            *graph.forms.values(),
         ],
         graph.model.variables,
     )

@@ -27,7 +27,7 @@ from albert_tf.models.model_graph import (
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor, pack_to_longest
 
 # Signature -> its outputs.
 _SIGNATURES = {
@@ -141,7 +141,7 @@ def _root(graph: EncoderGraph, preprocessor: GraphPreprocessor) -> Endpoint:
     def embed(inputs, training, seq_length):
         texts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         segments = [tokenize.__call__(text) for text in texts]
-        rows = preprocessor.pack_to_longest(segments, seq_length)
+        rows = pack_to_longest(preprocessor.tokenizer, segments, seq_length)
         outputs = graph.encode(rows, training)
         # Only the export of the encoder returns the states of every block.
         del outputs["encoder_outputs"]

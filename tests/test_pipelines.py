@@ -1,3 +1,5 @@
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -100,6 +102,16 @@ def test_vectors_are_those_of_each_text_alone(checkpoint, pooling):
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, expected, atol=2e-5)
     np.testing.assert_allclose(embed(TEXTS[0]), expected[0], atol=2e-5)
+
+
+def test_classifiers_of_keras_hub_have_vectors():
+    """Their task.json is not that of a fine-tuned model."""
+    stored = pathlib.Path(__file__).parent / "interop" / "data" / "stored"
+    folder = stored / "keras_hub_classifier"
+    vectors = albert_tf.SentenceEmbedder(folder)(["a text", "another"])
+    assert np.ptp(vectors, axis=0).max() > 0
+    with pytest.raises(InputError, match="no fine-tuned model .*--init_from="):
+        albert_tf.Predictor(folder)
 
 
 def test_vectors_have_length_one(embed):

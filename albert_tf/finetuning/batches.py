@@ -11,8 +11,6 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
 from albert_tf.training.input import batch_options, shuffle
 
-Batch = dict[str, tf.Tensor]
-
 
 # Without AutoGraph: no function of the pipeline branches on tensors.
 @tf.autograph.experimental.do_not_convert
@@ -74,7 +72,7 @@ def training_batches(
         .map(examples_of)
         .prefetch(1)
         .rebatch(batch_size, drop_remainder=True)
-        .map(_padding(data, fixed_length), num_parallel_calls=tf.data.AUTOTUNE)
+        .map(data.padder(fixed_length), num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
         .with_options(batch_options())
     )
@@ -102,9 +100,10 @@ def prediction_batches(
         raise InputError(f"batch_size={batch_size} must be at least 1")
     _check_length(data, fixed_length)
     order = np.argsort(-data.example_lengths, kind="stable")
+    pad = data.padder(fixed_length)
     for first in range(0, len(order), batch_size):
         indices = order[first : first + batch_size]
-        yield indices, data.pad(indices, length=fixed_length)
+        yield indices, {name: x.numpy() for name, x in pad(indices).items()}
 
 
 def _check_length(data: Features, fixed_length: int | None) -> None:
@@ -147,57 +146,6 @@ def _epoch_order(
     return order
 
 
-def _padding(
-    data: Features, fixed_length: int | None
-) -> Callable[[tf.Tensor], Batch]:
-    """Returns `Features.pad` as TensorFlow operations."""
-    starts, ids, types = map(_constant, (data.starts, data.ids, data.types))
-    columns = {name: _constant(x) for name, x in data.columns.items()}
-    token_columns = {
-        name: (_constant(x), data.token_padding[name])
-        for name, x in data.token_columns.items()
-    }
-    last_token = max(len(data.ids) - 1, 0)
-    count = data.sequences_per_example
-
-    def pad(examples: tf.Tensor) -> Batch:
-        sequences = examples
-        if count > 1:
-            sequences = sequences[:, None] * count + tf.range(
-                count, dtype=tf.int64
-            )
-        begins = tf.gather(starts, sequences)
-        lengths = tf.gather(starts, sequences + 1) - begins
-        length = fixed_length
-        if length is None:
-            length = tf.reduce_max(lengths)
-        offsets = tf.range(length, dtype=tf.int64)
-        mask = offsets < lengths[..., None]
-        # Positions beyond a sequence are gathered, too, then overwritten.
-        tokens = tf.minimum(begins[..., None] + offsets, last_token)
-
-        def padded(values, padding):
-            values = _as_batch_values(tf.gather(values, tokens))
-            return tf.where(mask, values, tf.cast(padding, values.dtype))
-
-        batch = {
-            "input_word_ids": padded(ids, data.pad_id),
-            "input_mask": tf.cast(mask, tf.int32),
-            "input_type_ids": padded(types, 0),
-        }
-        for name, (values, padding) in token_columns.items():
-            batch[name] = padded(values, padding)
-        for name, values in columns.items():
-            batch[name] = _as_batch_values(tf.gather(values, examples))
-        return batch
-
-    return pad
-
-
 def _constant(values: np.ndarray) -> tf.Tensor:
     with tf.device("CPU:0"):  # Input pipelines always run on the host.
         return tf.constant(values)
-
-
-def _as_batch_values(values: tf.Tensor) -> tf.Tensor:
-    return tf.cast(values, tf.float32 if values.dtype.is_floating else tf.int32)

@@ -177,13 +177,14 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
     """
     identity = _identity(task_type, files.train, files.on_bad_example)
     bad = BadExamples(files.on_bad_example)
-    train = task_type.training_features(
+    examples = (
         example
         for source in files.train
         for example in read_examples(
             task_type, source, bad=bad, labelled=True, training=True
         )
     )
+    train = task_type.features(examples, labelled=True)
     _print_skipped(bad.summary(), files.train)
     if not train.num_examples:
         raise InputError(
@@ -192,7 +193,7 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
     dev, dev_features = [], None
     if files.dev:
         dev = labelled_examples(task_type, files.dev, files.on_bad_example)
-        dev_features = task_type.prediction_features(dev)
+        dev_features = task_type.features(dev, labelled=False)
     # The development set selects the weights that are kept.
     identity["dev_files"] = _digests(files.dev)
     identity |= {f"dev_{name}": x for name, x in _splits(files.dev).items()}

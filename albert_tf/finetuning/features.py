@@ -6,7 +6,7 @@ import array
 import dataclasses
 import functools
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy as np
 from albert_tf.errors import InputError
 
 if TYPE_CHECKING:
-    from albert_tf.text.base_tokenizer import Tokenizer
+    import tensorflow as tf
+
+    Tensors = dict[str, tf.Tensor]
 
 _Item = TypeVar("_Item")
 
@@ -132,37 +134,73 @@ class Features:
           ValueError: if a sequence is longer than `length`.
         """
         examples = np.asarray(examples, np.int64)
-        sequences, count = examples, self.sequences_per_example
-        if count > 1:
-            sequences = sequences[:, None] * count + np.arange(count)
-        begins, lengths = self.starts[sequences], self.lengths[sequences]
-        longest = int(lengths.max(initial=0))
-        if length is None:
-            length = longest
-        elif longest > length:
+        longest = int(self.example_lengths[examples].max(initial=0))
+        if length is not None and longest > length:
             raise ValueError(
                 f"a sequence has {longest} tokens, more than length={length}"
             )
-        offsets = np.arange(length)
-        mask = offsets < lengths[..., None]
-        tokens = (begins[..., None] + offsets)[mask]
+        batch = self.padder(length)(examples)
+        return {name: x.numpy() for name, x in batch.items()}
 
-        def padded(values, padding):
-            values = _as_batch_values(values[tokens])
-            batch = np.full(mask.shape, padding, values.dtype)
-            batch[mask] = values
+    def padder(self, length: int | None) -> Callable[[Any], Tensors]:
+        """Returns `pad` as a function of tensors, eagerly or in a graph.
+
+        Longer sequences than `length` are cut.
+        """
+        import tensorflow as tf
+
+        def constant(values: np.ndarray) -> tf.Tensor:
+            # Input pipelines always run on the host.
+            with tf.device("CPU:0"):
+                return tf.constant(values)
+
+        def batch_values(values: tf.Tensor) -> tf.Tensor:
+            is_float = values.dtype.is_floating
+            return tf.cast(values, tf.float32 if is_float else tf.int32)
+
+        starts, ids, types = map(constant, (self.starts, self.ids, self.types))
+        columns = {name: constant(x) for name, x in self.columns.items()}
+        token_columns = {
+            name: (constant(x), self.token_padding[name])
+            for name, x in self.token_columns.items()
+        }
+        last_token = max(len(self.ids) - 1, 0)
+        count = self.sequences_per_example
+
+        def pad(examples: Any) -> Tensors:
+            sequences = tf.convert_to_tensor(examples, tf.int64)
+            if count > 1:
+                sequences = sequences[:, None] * count + tf.range(
+                    count, dtype=tf.int64
+                )
+            begins = tf.gather(starts, sequences)
+            lengths = tf.gather(starts, sequences + 1) - begins
+            longest: Any = length
+            if longest is None:  # 0 in an empty batch
+                longest = tf.reduce_max(
+                    tf.pad(tf.reshape(lengths, [-1]), [[0, 1]])
+                )
+            offsets = tf.range(longest, dtype=tf.int64)
+            mask = offsets < lengths[..., None]
+            # Positions beyond a sequence are gathered, too, then overwritten.
+            tokens = tf.minimum(begins[..., None] + offsets, last_token)
+
+            def padded(values, padding):
+                values = batch_values(tf.gather(values, tokens))
+                return tf.where(mask, values, tf.cast(padding, values.dtype))
+
+            batch = {
+                "input_word_ids": padded(ids, self.pad_id),
+                "input_mask": tf.cast(mask, tf.int32),
+                "input_type_ids": padded(types, 0),
+            }
+            for name, (values, padding) in token_columns.items():
+                batch[name] = padded(values, padding)
+            for name, values in columns.items():
+                batch[name] = batch_values(tf.gather(values, examples))
             return batch
 
-        batch = {
-            "input_word_ids": padded(self.ids, self.pad_id),
-            "input_mask": mask.astype(np.int32),
-            "input_type_ids": padded(self.types, 0),
-        }
-        for name, values in self.token_columns.items():
-            batch[name] = padded(values, self.token_padding[name])
-        for name, values in self.columns.items():
-            batch[name] = _as_batch_values(values[examples])
-        return batch
+        return pad
 
 
 def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
@@ -183,26 +221,6 @@ def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         raise
     if batch:
         yield batch
-
-
-def _as_batch_values(values: np.ndarray) -> np.ndarray:
-    """Casts integers to int32 and floats to float32."""
-    kind = values.dtype.kind
-    if kind in "iub":
-        return values.astype(np.int32)
-    return values.astype(np.float32) if kind == "f" else values
-
-
-def with_special_tokens(
-    tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None
-) -> tuple[list[int], list[int]]:
-    """Returns ids and types of `[CLS] first [SEP]` or `... second [SEP]`."""
-    ids = [tokenizer.cls_id, *first, tokenizer.sep_id]
-    types = [0] * len(ids)
-    if second is not None:
-        ids += [*second, tokenizer.sep_id]
-        types += [1] * (len(second) + 1)
-    return ids, types
 
 
 _NO_COLUMNS: Mapping[str, int] = types.MappingProxyType({})
@@ -267,6 +285,26 @@ class FeaturesBuilder:
             _extend(self._token_columns[name], values, np.int32)
         self._starts.append(len(self._ids))
 
+    def extend(self, batch: Mapping[str, Any]) -> None:
+        """Appends the sequences of a padded batch.
+
+        Args:
+          batch: tensors or arrays `[batch, seq]`: the inputs of the encoder,
+            and every token column.
+        """
+        arrays = {name: np.asarray(x) for name, x in batch.items()}
+        mask = arrays.pop("input_mask").astype(bool)
+        _extend(self._ids, arrays.pop("input_word_ids")[mask], np.int32)
+        _extend(self._types, arrays.pop("input_type_ids")[mask], np.uint8)
+        for name, values in self._token_columns.items():
+            _extend(values, arrays[name][mask], np.int32)
+        ends = self._starts[-1] + mask.sum(axis=1).cumsum()
+        _extend(self._starts, ends, np.int64)
+
+    def __len__(self) -> int:
+        """Returns the number of sequences so far."""
+        return len(self._starts) - 1
+
     def build(
         self, metadata: Sequence[Any] = (), /, **columns: Any
     ) -> Features:
@@ -274,7 +312,7 @@ class FeaturesBuilder:
 
         Args:
           metadata: see `Features`.
-          **columns: arrays `[examples, ...]`, or lists of numbers or strings.
+          **columns: arrays `[examples, ...]`, or lists of numbers.
         """
         return Features(
             ids=np.array(self._ids, np.int32),

@@ -15,14 +15,20 @@ from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import check_not_web_address, read_text
 from albert_tf.interop.checkpoint import Vocabulary
+from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
+from albert_tf.interop.run_folder import (
+    TASK_FILE,
+    fine_tuned_model,
+    is_run_folder,
+)
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import (
     checkpoint_of,
     tokenizer_of,
     write_pretrained,
 )
+from albert_tf.pretrained_models import packaged_names
 
 Path = str | os.PathLike[str]
 
@@ -92,9 +98,16 @@ def open_model_folder(path: Path | ModelFolder) -> ModelFolder:
             "the folder of a finished `albert finetune`, which starts from "
             "--init_from=albert/albert-base-v2, for example",
         )
+        name = os.fspath(path)
+        todo = "give the folder of a finished `albert finetune` run"
+        has_config = pathlib.Path(name, CONFIG_FILE).exists()
+        if name in packaged_names() or (has_config and not is_run_folder(name)):
+            todo = (
+                f"fine-tune it with `albert finetune --init_from={name}`, and "
+                "give the folder of that run"
+            )
         raise InputError(
-            f"{os.fspath(path)}: no fine-tuned model (no {TASK_FILE}); give "
-            "the folder of a finished `albert finetune` run"
+            f"{name}: no fine-tuned model (no {TASK_FILE}); {todo}"
         )
     file = folder / TASK_FILE
     task_config = TaskConfig.from_json(read_text(file), os.fspath(file))

@@ -332,7 +332,7 @@ class Predictor:
         """Predicts examples of the task type, all at once."""
         members = {}
         for name, (task_type, predict) in self._members.items():
-            features = task_type.prediction_features(examples)
+            features = task_type.features(examples, labelled=False)
             members[name] = task_type.predictions(
                 examples, features, predict(features)
             )

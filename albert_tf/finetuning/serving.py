@@ -1,62 +1,121 @@
-"""Serving graphs from strings to predictions, and their string operations."""
+"""Programs from strings to inputs and predictions, eager and in graphs."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.models.base import AlbertModel
 from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.text.preprocessor import (
+    EagerPreprocessor,
+    GraphPreprocessor,
+    pack_ragged,
+    pack_to_longest,
+)
 
+Preprocessor = GraphPreprocessor | EagerPreprocessor
 Inputs = Mapping[str, tf.TensorSpec]
 
-TEXTS = tf.TensorSpec([None], tf.string)
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ServingGraph:
     """A function from strings to predictions that `export_task` saves.
 
-    Created by `TaskType.serving_graph`.
+    Args:
+      task_type: the `TaskType`, with its tokenizer.
+      model: the fine-tuned model.
+      packed: see `AlbertEncoder`.
 
     Attributes:
-      model: the fine-tuned model, with its variables.
+      model: the model, with its variables.
       preprocessor: the preprocessor, with the lookup tables of the tokenizer.
-      inputs: specs of the string inputs `[batch, ...]` by name, in the order of
-        positional arguments.
-      call: function of the inputs by name and a Python bool `training`, which
-        `tf.function` can trace without AutoGraph. Returns outputs by name,
-        dense tensors `[batch, ...]`, so that servers can split batches. Must
-        support empty strings and empty batches.
-      max_seq_length: maximum sequence length of the model's inputs.
+      forms: specs of the inputs by name, for each signature, see
+        `TaskType.serving_forms`.
       labels: names of the labels, in the order of the outputs; None if the task
         has none.
-      other_inputs: specs of alternative inputs, by name of their signature.
 
     Raises:
       InputError: if `max_seq_length` exceeds the model's maximum.
     """
 
-    model: ModelGraph
-    preprocessor: GraphPreprocessor
-    inputs: Inputs
-    call: Callable[[Tensors, bool], Tensors]
-    max_seq_length: int
-    labels: tuple[str, ...] | None = None
-    other_inputs: Mapping[str, Inputs] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        max_positions = self.model.config.max_position_embeddings
-        if self.max_seq_length > max_positions:
+    def __init__(
+        self, task_type: Any, model: AlbertModel, *, packed: bool = True
+    ):
+        length = task_type.max_seq_length
+        max_positions = model.config.max_position_embeddings
+        if length > max_positions:
             raise InputError(
-                f"max_seq_length={self.max_seq_length} must be at most "
-                f"{max_positions}, the model's max_position_embeddings"
+                f"max_seq_length={length} must be at most {max_positions}, the "
+                "model's max_position_embeddings"
             )
+        self._serve = task_type.serve
+        self.model = ModelGraph(model, packed)
+        self.preprocessor = GraphPreprocessor(task_type.tokenizer, length)
+        self.forms: dict[str, Inputs] = {
+            form: {
+                # Saving would trace functions of unnamed inputs again.
+                name: tf.TensorSpec([None] * rank, tf.string, name)
+                for name, rank in ranks.items()
+            }
+            for form, ranks in task_type.serving_forms.items()
+        }
+        self.labels = task_type.labels or None
+
+    def call(self, inputs: Tensors, training: bool) -> Tensors:
+        """Returns the outputs of `TaskType.serve`; without AutoGraph."""
+        return self._serve(
+            self.preprocessor, lambda batch: self.model(batch, training), inputs
+        )
+
+
+def text_sequences(
+    preprocessor: Preprocessor,
+    texts: Sequence[Any],
+    max_seq_length: int,
+    *,
+    multiple: int = 1,
+) -> Tensors:
+    """Makes the sequences of texts or pairs, eagerly or in a graph.
+
+    Texts that are too long are truncated like in the original
+    (run_classifier.py): the last piece of the longer text is removed, or of the
+    second if they have the same length, until the pair fits. If the second text
+    has no pieces, there is no second `[SEP]`.
+
+    Args:
+      preprocessor: tokenizes the texts.
+      texts: one or two tensors of strings `[batch]`.
+      max_seq_length: maximum length of a sequence; at least 5 for pairs.
+      multiple: see `pack_to_longest`.
+
+    Returns:
+      The inputs of the encoder, padded to the longest sequence.
+    """
+    tokenizer = preprocessor.tokenizer
+    segments = [preprocessor.tokenize(text) for text in texts]
+    sequences = pack_to_longest(
+        tokenizer, segments, max_seq_length, multiple=multiple
+    )
+    if len(segments) == 1:
+        return sequences
+    length = tf.shape(sequences["input_word_ids"])[1]
+    single = pack_ragged(
+        segments[:1],
+        length,
+        pad_id=tokenizer.pad_id,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+    )
+    is_single = segments[1].row_lengths()[:, None] == 0
+    return {
+        name: tf.where(is_single, single[name], x)
+        for name, x in sequences.items()
+    }
 
 
 def split(texts: tf.Tensor) -> tf.RaggedTensor:

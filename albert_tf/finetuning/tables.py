@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import collections
+import csv
 import dataclasses
 import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.errors import InputError
@@ -20,13 +20,6 @@ from albert_tf.finetuning.examples import (
 
 # An unclosed quote must not consume a file of any size.
 MAX_ROW_CHARACTERS = 16_000_000
-
-_PLAIN = re.compile(r"[^,]*")
-_QUOTED = re.compile(r'[^"]*(?:""[^"]*)*')
-
-
-class _UnbalancedQuoteError(Exception):
-    """A quoted cell has no closing quote before a comma or line end."""
 
 
 def quoted_rows(
@@ -68,11 +61,20 @@ def quoted_rows(
             yield number, cells
             continue
         more: list[tuple[int, str | None]] = []
+
+        def lines_of_row(first=line, more=more):
+            yield f"{first}\n"
+            while (numbered := next_line()) is not None:
+                more.append(numbered)
+                if numbered[1] is None:
+                    return
+                yield f"{numbered[1]}\n"
+
         try:
-            cells = _split_quoted(line, next_line, more)
+            cells = _split_quoted(lines_of_row())
             if more and width not in (None, len(cells)):
-                raise _UnbalancedQuoteError
-        except _UnbalancedQuoteError:
+                raise csv.Error
+        except csv.Error:
             waiting.extendleft(reversed(more))
             bad.report(
                 f"{location}:{number}",
@@ -86,56 +88,17 @@ def quoted_rows(
         yield number, cells
 
 
-def _match(pattern: re.Pattern[str], line: str, at: int = 0) -> re.Match[str]:
-    """Returns the match of a pattern that matches anywhere."""
-    match = pattern.match(line, at)
-    assert match is not None
-    return match
-
-
-def _split_quoted(
-    line: str,
-    next_line: Callable[[], tuple[int, str | None] | None],
-    more: list[tuple[int, str | None]],
-) -> list[str]:
+def _split_quoted(lines: Iterator[str]) -> list[str]:
     """Splits a row that may continue on further lines.
 
-    Args:
-      line: the first line of the row.
-      next_line: returns the next line, or None at the end.
-      more: the further lines of the row are appended to it.
-
     Raises:
-      _UnbalancedQuoteError: if a quote is not closed.
+      csv.Error: if a quote is not closed.
     """
-    cells = []
-    at = size = 0
-    while True:
-        if line.startswith('"', at):
-            part = _match(_QUOTED, line, at + 1)
-            parts = [part[0]]
-            while part.end() == len(line):
-                size += len(line)
-                numbered = next_line() if size <= MAX_ROW_CHARACTERS else None
-                if numbered is None:
-                    raise _UnbalancedQuoteError
-                more.append(numbered)
-                if numbered[1] is None:
-                    raise _UnbalancedQuoteError
-                line = numbered[1]
-                part = _match(_QUOTED, line)
-                parts.append(part[0])
-            cells.append("\n".join(parts).replace('""', '"'))
-            at = part.end() + 1
-        else:
-            part = _match(_PLAIN, line, at)
-            cells.append(part[0])
-            at = part.end()
-        if at == len(line):
-            return cells
-        if line[at] != ",":
-            raise _UnbalancedQuoteError
-        at += 1
+    limit = csv.field_size_limit(MAX_ROW_CHARACTERS)
+    try:
+        return next(csv.reader(lines, strict=True))
+    finally:
+        csv.field_size_limit(limit)
 
 
 Format = Literal["tsv", "csv", "jsonl"]

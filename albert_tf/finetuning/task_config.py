@@ -14,16 +14,6 @@ from albert_tf.input_files import parse_object
 from albert_tf.schema import check_type, type_problem
 from albert_tf.settings import FEATURES, check_settings, setting, settings_of
 
-# Names of task types in files of versions before 0.2: "kind" -> task type.
-_OLD_NAMES = {
-    "classes": "text_classification",
-    "number": "regression",
-    "choices": "multiple_choice",
-    "spans": "question_answering",
-    "words": "token_classification",
-}
-
-
 _LENGTH = "[1, 1048576]"
 
 
@@ -184,19 +174,12 @@ class TaskConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TaskConfig:
-        """Creates a configuration from `to_dict()`, also of older versions.
+        """Creates a configuration from `to_dict()`.
 
         Raises:
           InputError: if a field is missing, unknown or has the wrong type.
         """
         values = dict(values)
-        if "kind" in values:
-            old_name = values.pop("kind")
-            if not isinstance(old_name, str) or old_name not in _OLD_NAMES:
-                raise InputError(
-                    f"kind={old_name!r} must be one of {', '.join(_OLD_NAMES)}"
-                )
-            values["task_type"] = _OLD_NAMES[old_name]
         check_type(values, cls, "task")
         unknown = values.keys() - {x.name for x in dataclasses.fields(cls)}
         if unknown:
@@ -231,12 +214,10 @@ class TaskConfig:
     def identity(self) -> dict[str, Any]:
         """Returns all that features depend on, as JSON values.
 
-        A run records it, and compares it when it is resumed. Task types have
-        the names of older versions, so that their runs can be resumed.
+        A run records it, and compares it when it is resumed.
         """
-        old_names = {new: old for old, new in _OLD_NAMES.items()}
         return {
-            "kind": old_names.get(self.task_type, self.task_type),
+            "task_type": self.task_type,
             "labels": self.labels,
             "source": self.source,
             **self.settings,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from albert_tf.finetuning.serving import ServingGraph
     from albert_tf.models.base import AlbertModel
     from albert_tf.text.base_tokenizer import Tokenizer
+    from albert_tf.text.preprocessor import GraphPreprocessor
     from albert_tf.training.loss import Loss
 
     Tensors = Mapping[str, tf.Tensor]
@@ -131,19 +132,17 @@ class TaskType(ExampleReader):
     # Features.
 
     @abc.abstractmethod
-    def training_features(self, examples: Iterable[Any]) -> Features:
-        """Returns features with labels.
+    def features(self, examples: Iterable[Any], *, labelled: bool) -> Features:
+        """Returns features of examples.
 
         Args:
-          examples: examples with labels; iterated over once.
+          examples: the examples; iterated over once.
+          labelled: whether to add the labels, for training.
 
         Raises:
-          InputError: if a label is missing or not one of the task's.
+          InputError: if `labelled`, and a label is missing or not one of the
+            task's.
         """
-
-    @abc.abstractmethod
-    def prediction_features(self, examples: Sequence[Any]) -> Features:
-        """Returns features without labels; examples need not have labels."""
 
     # Model and loss.
 
@@ -256,7 +255,7 @@ class TaskType(ExampleReader):
 
         Args:
           examples: the examples.
-          features: their `prediction_features`.
+          features: their features, without labels.
           outputs: outputs of `forward` for each example of `features`.
         """
 
@@ -300,9 +299,13 @@ class TaskType(ExampleReader):
     def tsv_lines(self, record: Mapping[str, Any], *, first: bool) -> list[str]:
         """Formats a `record` as lines of a TSV file, the `first` with a header.
 
-        By default as one line, with the columns of `table_rows`.
+        By default as lines with the columns of `table_rows`.
         """
-        return table_lines(record, header=first)
+        return [
+            line
+            for number, row in enumerate(self.table_rows(record))
+            for line in table_lines(row, header=first and not number)
+        ]
 
     # Scores.
 
@@ -346,19 +349,44 @@ class TaskType(ExampleReader):
 
     # Exports.
 
+    @property
+    def serving_forms(self) -> Mapping[str, Mapping[str, int]]:
+        """Ranks of the inputs of exports, strings, by signature and name.
+
+        By default, they take `text` `[batch]`. The names are in the order of
+        positional arguments.
+        """
+        return {"serving_default": {"text": 1}}
+
     @abc.abstractmethod
+    def serve(
+        self,
+        preprocessor: GraphPreprocessor,
+        model: Callable[[Tensors], Any],
+        inputs: Tensors,
+    ) -> Tensors:
+        """Computes predictions from strings, as an export does.
+
+        `tf.function` traces it without AutoGraph. It must support empty strings
+        and empty batches.
+
+        Args:
+          preprocessor: tokenizes strings.
+          model: maps the inputs of the fine-tuned model to its outputs.
+          inputs: strings by name, see `serving_forms`.
+
+        Returns:
+          Outputs by name, dense tensors `[batch, ...]`, so that servers can
+          split batches.
+        """
+
     def serving_graph(
         self, model: AlbertModel, *, packed: bool = True
     ) -> ServingGraph:
-        """Returns the graph from strings to predictions that is exported.
+        """Returns the `ServingGraph` of `serve`."""
+        from albert_tf.finetuning.serving import ServingGraph
 
-        Args:
-          model: the fine-tuned model.
-          packed: see `AlbertEncoder`.
-
-        Raises:
-          InputError: if `max_seq_length` exceeds the model's maximum.
-        """
+        return ServingGraph(self, model, packed=packed)
 
     def runtime_outputs(self, model: AlbertModel, batch: Tensors) -> Tensors:
         """Like `forward`, but for exports of ids (LiteRT, ONNX, OpenVINO)."""

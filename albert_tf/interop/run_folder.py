@@ -14,6 +14,7 @@ from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.growing import extend_positions
+from albert_tf.interop.keras_hub import BACKBONE_FILE
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
 from albert_tf.schema import check_type, typed
@@ -91,7 +92,8 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
 
     Args:
       folder: the folder of a model, of a run, or of several runs, in which case
-        the best run is used.
+        the best run is used. Presets of KerasHub, whose `task.json` is another
+        file, are none of these.
 
     Raises:
       InputError: if the summary of several runs cannot be read.
@@ -106,7 +108,9 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
             )
         folder = folder / best
     for model in (folder, folder / MODEL_FOLDER):
-        if (model / TASK_FILE).exists():
+        if (model / TASK_FILE).exists() and not (
+            model / BACKBONE_FILE
+        ).exists():
             return model
     return None
 

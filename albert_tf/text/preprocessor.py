@@ -1,7 +1,9 @@
 """Text preprocessing in a TensorFlow graph: strings to encoder inputs."""
 
+import itertools
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -67,6 +69,35 @@ def pack_ragged(
         "input_mask": tf.cast(mask, tf.int32),
         "input_type_ids": tf.cast(mask & is_second, tf.int32),
     }
+
+
+def pack_to_longest(
+    tokenizer: Tokenizer,
+    segments: Sequence[tf.RaggedTensor],
+    seq_length: int | tf.Tensor,
+    *,
+    multiple: int = 1,
+) -> dict[str, tf.Tensor]:
+    """Packs one or two segments, and pads only to the longest sequence.
+
+    Args:
+      tokenizer: the tokenizer, for its special tokens.
+      segments: see `pack_ragged`.
+      seq_length: maximum length.
+      multiple: the length is rounded up to a multiple of it.
+    """
+    lengths = tf.add_n([segment.row_lengths() for segment in segments])
+    # The 0 is for empty batches.
+    longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
+    longest += 1 + len(segments)  # [CLS], and a [SEP] after each segment
+    longest += -longest % multiple
+    return pack_ragged(
+        segments,
+        tf.minimum(tf.cast(longest, tf.int32), seq_length),
+        pad_id=tokenizer.pad_id,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+    )
 
 
 def _check_segments(
@@ -183,26 +214,6 @@ class GraphPreprocessor(tf.Module):
             sep_id=self.tokenizer.sep_id,
         )
 
-    def pack_to_longest(
-        self,
-        segments: Sequence[tf.RaggedTensor],
-        seq_length: int | tf.Tensor,
-        *,
-        multiple: int = 1,
-    ) -> dict[str, tf.Tensor]:
-        """Like `bert_pack_inputs`, but pads only to the longest sequence.
-
-        Its length is rounded up to a multiple of `multiple`.
-        """
-        lengths = tf.add_n([segment.row_lengths() for segment in segments])
-        # The 0 is for empty batches.
-        longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
-        longest += 1 + len(segments)  # [CLS], and a [SEP] after each segment
-        longest += -longest % multiple
-        return self.bert_pack_inputs(
-            segments, tf.minimum(tf.cast(longest, tf.int32), seq_length)
-        )
-
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
         """Returns the special ids and `vocab_size` under TF-Hub's names."""
         return {
@@ -212,6 +223,36 @@ class GraphPreprocessor(tf.Module):
             "mask_id": tf.constant(self.tokenizer.mask_id),
             "vocab_size": tf.constant(self.tokenizer.vocab_size),
         }
+
+
+class EagerPreprocessor:
+    """Tokenizes like `GraphPreprocessor`, with the tokenizer in Python.
+
+    It creates no lookup tables, and is faster. What makes inputs of a model
+    from the ids is the same in training and in exports.
+
+    Args:
+      tokenizer: the tokenizer.
+      max_length: number of ids to which texts may be truncated; None for all.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int | None = None):
+        self.tokenizer = tokenizer
+        self._max_length = max_length
+
+    def tokenize(self, texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of texts `[batch]`; equal texts are encoded once."""
+        if isinstance(texts, tf.Tensor):
+            texts = [text.decode() for text in texts.numpy()]
+        unique = list(dict.fromkeys(texts))
+        encoded = self.tokenizer.encode(unique, max_length=self._max_length)
+        ids_of = dict(zip(unique, encoded, strict=True))
+        rows = [ids_of[text] for text in texts]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(
+            itertools.chain.from_iterable(rows), np.int32, lengths.sum()
+        )
+        return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
 
 
 def _batch(texts: tf.Tensor) -> tf.Tensor:

@@ -69,7 +69,7 @@ HUGGING_FACE_SLOW = {
 _FINGERPRINT = "vocabulary_sha256"
 # A longer one is taken as unknown.
 _LARGEST_LENGTH = 1 << 20
-# Settings that version 0.1.0 lacked.
+# Settings that are off where a file of ours does not have them.
 _ADDED_SETTINGS = (
     "replace_latex_quotes",
     "lower_characters_first",

@@ -70,3 +70,6 @@ def test_it_is_no_fine_tuned_model(albert, user, command):
     result = albert(user, f"{command} --model={NAME}", "a text\n")
     assert result.returncode == 2
     assert f"{NAME}: no fine-tuned model" in result.stderr
+    assert f"fine-tune it with `albert finetune --init_from={NAME}`" in (
+        result.stderr
+    )

@@ -63,15 +63,6 @@ def test_an_epoch_has_every_example_once(examples):
 
 
 @pytest.mark.parametrize(
-    ("sequences_per_example", "fixed_length"), [(1, 48), (4, None)]
-)
-def test_batches_are_padded_like_features(sequences_per_example, fixed_length):
-    features = make_features(29, sequences_per_example)
-    for batch in read(features, 9, fixed_length=fixed_length):
-        assert_same(batch, features.pad(batch["labels"], length=fixed_length))
-
-
-@pytest.mark.parametrize(
     ("examples", "starts"), [(3, [7, 29]), (50, [1, 7, 13, 29])]
 )
 def test_resumed_run_reads_the_same_batches(examples, starts):

@@ -14,7 +14,6 @@ def make_features():
     return builder.build(
         labels=np.array([4, 5, 6], np.int64),
         scores=[0.5, 1.5, 2.5],
-        ids_of_files=["a", "long name", "c"],
     )
 
 
@@ -34,13 +33,11 @@ def test_batches_are_padded_to_the_longest_sequence():
         "p_mask": [[0, 1, 1], [0, 1, 1]],
         "labels": [4, 5],
         "scores": [0.5, 1.5],
-        "ids_of_files": ["a", "long name"],
     }
     assert {name: x.tolist() for name, x in batch.items()} == expected
     assert {name: x.dtype for name, x in batch.items()} == {
         **dict.fromkeys(expected, np.int32),
         "scores": np.float32,
-        "ids_of_files": np.dtype("<U9"),
     }
 
 

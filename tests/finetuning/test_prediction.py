@@ -281,7 +281,7 @@ def test_inputs_that_are_no_list_of_examples(make_model, inputs, message):
     [
         ("classes", "a", "b", "takes one text, not two"),
         ("number", "a", None, "takes two texts"),
-        ("choices", "a", None, "the task dream does not take"),
+        ("choices", "a", None, "the task dream takes context, question"),
     ],
 )
 def test_texts_that_do_not_match_the_task(describe, kind, text, pair, message):

@@ -1,4 +1,5 @@
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -14,6 +15,12 @@ from albert_tf.interop.names import tensors_of
 def stored():
     """The folder of checkpoints that every release must open."""
     return pathlib.Path(__file__).parent / "data" / "stored"
+
+
+@pytest.fixture
+def copied(stored, tmp_path):
+    """Returns `copied(name)`: a copy of a stored checkpoint, to be changed."""
+    return lambda name: shutil.copytree(stored / name, tmp_path / name)
 
 
 @pytest.fixture(scope="session")

@@ -33,14 +33,6 @@ def test_the_only_folder_is_the_root(tmp_path, mode, folder):
     assert (archive.folder / "sub" / "y").read_bytes() == b"1"
 
 
-def test_the_folder_is_deleted_with_the_object(tmp_path):
-    archive = UnpackedArchive(pack(tmp_path / "a.tar", {"x": b"1"}))
-    folder = archive.folder
-    assert folder.exists()
-    del archive
-    assert not folder.exists()
-
-
 def test_files_added_by_macos_are_skipped(tmp_path):
     files = {"a/._x.index": b"?", "._a": b"?", "a/x.index": b"1"}
     archive = UnpackedArchive(pack(tmp_path / "a.tar", files))
@@ -164,11 +156,3 @@ def test_a_file_and_a_folder_with_the_same_name(tmp_path):
     path = pack(tmp_path / "a.tar", {"x": b"1", "x/y": b"2"})
     with pytest.raises(InputError, match=f"^{path}: "):
         UnpackedArchive(path)
-
-
-def test_errors_name_the_archive(tmp_path):
-    path = pack(tmp_path / "a.tar", {"b/x": b"1"})
-    archive = UnpackedArchive(path)
-    with pytest.raises(InputError, match=rf"^{path}/x is bad$"):
-        with archive.named():
-            raise InputError(f"{archive.folder / 'x'} is bad")

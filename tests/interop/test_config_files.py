@@ -2,7 +2,6 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json
 from albert_tf.interop.config_files import (
     config_from_huggingface,
     config_from_keras_hub,
@@ -131,10 +130,6 @@ def test_invalid_hugging_face_configs(changes, match):
     assert str(error.value).startswith("config.json")
 
 
-def test_neutral_keys_of_google():
-    assert huggingface(layers_to_keep=[]) == huggingface()
-
-
 def test_heads_of_hugging_face():
     labels = {"2": "c", "1": "b", "0": "a"}
     declared, head = head_from_huggingface(
@@ -204,27 +199,3 @@ def test_optional_arguments_of_keras_hub():
     config = config_from_keras_hub(values, "x")
     assert (config.num_hidden_groups, config.inner_group_num) == (1, 1)
     assert config.type_vocab_size == 2
-
-
-@pytest.mark.parametrize("key", ["vocabulary_size", "num_heads", "hidden_dim"])
-def test_keras_hub_without_a_size(key):
-    values = {k: v for k, v in KERAS_HUB.items() if k != key}
-    with pytest.raises(InputError, match=f"x: key '{key}' is missing"):
-        config_from_keras_hub(values, "x")
-
-
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
-        ("{not json", "is not JSON"),
-        ("[1]", "expected a JSON object"),
-        (None, "No such file"),
-        ("\xff", "is not JSON"),
-    ],
-)
-def test_read_json(tmp_path, text, match):
-    path = tmp_path / "config.json"
-    if text is not None:
-        path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match=f"{path}.*{match}"):
-        read_json(path)

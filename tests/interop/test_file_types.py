@@ -97,37 +97,14 @@ def test_every_kind_of_file_is_tested():
     assert KINDS == {kind for kind, _ in FILES}
 
 
-def test_shared_files(shared):
-    folder = shared("golden", "google", "model", "a_base")
-    assert file_kind(folder / "model.ckpt-best.index") == "tf_index"
-    assert file_kind(folder / "albert_config.json") == "text"
-
-
 @pytest.mark.parametrize(
     ("make", "expected", "message"),
     [
-        (
-            lambda path: None,
-            "safetensors",
-            "no such file; give the path of a safetensors file.",
-        ),
-        (
-            write(b""),
-            "hdf5",
-            "an empty file, not an HDF5 weights file; copy or download it "
-            "again.",
-        ),
         (
             write(HTML),
             WEIGHTS,
             "an HTML or XML page, not a safetensors file or a PyTorch weights "
             "file; the download went wrong: check the address, or log in.",
-        ),
-        (
-            write(LFS),
-            "safetensors",
-            "a Git LFS pointer, not a safetensors file; fetch the actual file "
-            "with `git lfs pull`.",
         ),
         (
             write(b"Invalid username\nor password."),
@@ -147,12 +124,6 @@ def test_shared_files(shared):
             "safetensors",
             "the index of a TensorFlow checkpoint, not a safetensors file; "
             "give the checkpoint's prefix, the path without .index.",
-        ),
-        (
-            make_tf_index,
-            "tf_index",
-            "the index of a TensorFlow checkpoint that is damaged or "
-            "incomplete (bad block); copy or download it again.",
         ),
     ],
 )

@@ -114,25 +114,10 @@ def test_heads_of_the_original(shared, golden, tmp_path, task):
         np.testing.assert_array_equal(written[name][1], value, name)
 
 
-def test_ambiguous_heads_must_be_chosen(shared, golden):
-    config = AlbertConfig.from_json(golden("a_base") / "albert_config.json")
-    for task in ("stsb", "race"):
-        folder = shared("golden", "google", "heads", task)
-        with pytest.raises(InputError, match="choose one with head=..., or"):
-            open_checkpoint(folder / "model.ckpt", config=config)
-
-
-def test_no_config(shared):
-    prefix = shared("golden", "google", "heads", "race") / "model.ckpt"
-    message = f"{prefix}: no albert_config.json beside it"
-    with pytest.raises(InputError, match=message):
-        open_checkpoint(prefix)
-
-
 @pytest.fixture
-def folder(stored, tmp_path):
-    """A copy of a small checkpoint with its config."""
-    return shutil.copytree(stored / "google_tf1", tmp_path / "tiny")
+def folder(copied):
+    """A small checkpoint with its config."""
+    return copied("google_tf1")
 
 
 def test_config_of_another_name(folder):
@@ -142,12 +127,6 @@ def test_config_of_another_name(folder):
     (folder / "my_config.json").write_text("{}")
     message = "but albert_config_tiny.json, my_config.json; keep one"
     with pytest.raises(InputError, match=message):
-        open_checkpoint(folder)
-
-
-def test_config_that_is_not_json(folder):
-    (folder / "albert_config.json").write_text("<html>")
-    with pytest.raises(InputError, match=r"albert_config\.json is not JSON"):
         open_checkpoint(folder)
 
 
@@ -228,9 +207,3 @@ def test_the_graph_corrects_the_depth(folder):
 def test_a_matching_graph_adds_no_note(stored):
     # The archive has a .meta file written by the original.
     assert not open_checkpoint(stored / "google_tf1.tar.gz").notes
-
-
-def test_a_damaged_graph(folder):
-    (folder / "model.ckpt-best.meta").write_text("<html>")
-    with pytest.raises(InputError, match=r"model\.ckpt-best\.meta is damaged"):
-        open_checkpoint(folder)

@@ -1,7 +1,5 @@
 """The group of a layer, as computed by three systems."""
 
-import pytest
-
 from albert_tf.config import AlbertConfig
 
 # All numbers of layers and of groups of equal depth.
@@ -22,22 +20,6 @@ def ours(layers, groups):
 def google(layers, groups):
     """google-research/albert, modeling.py, in floating point."""
     return [int(layer / layers * groups) for layer in range(layers)]
-
-
-def hugging_face(layers, groups):
-    """Transformers, modeling_albert.py."""
-    return [int(layer / (layers / groups)) for layer in range(layers)]
-
-
-def keras_hub(layers, groups):
-    """KerasHub, albert_backbone.py: one group after another."""
-    return [group for group in range(groups) for _ in range(layers // groups)]
-
-
-@pytest.mark.parametrize("theirs", [hugging_face, keras_hub])
-def test_group_indices_equal_those_of_peers(theirs):
-    for shape in SHAPES:
-        assert ours(*shape) == theirs(*shape), shape
 
 
 def test_google_rounds_some_layers_into_the_group_before():

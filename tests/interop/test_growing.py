@@ -3,25 +3,23 @@ import re
 import numpy as np
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.growing import grow
 from albert_tf.models.encoder import AlbertEncoder
 
-ONE = AlbertConfig(
-    vocab_size=30,
-    embedding_size=4,
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=12,
-    max_position_embeddings=16,
-)
 INPUTS = {
     "input_word_ids": np.array([[2, 7, 9, 3, 11, 3], [2, 5, 3, 0, 0, 0]]),
     "input_mask": np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]]),
     "input_type_ids": np.array([[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]),
 }
+
+
+@pytest.fixture(scope="module")
+def one(config):
+    """Two layers that share one set of weights."""
+    return config.replace(
+        num_hidden_layers=2, num_hidden_groups=1, inner_group_num=1
+    )
 
 
 def states(checkpoint):
@@ -64,10 +62,10 @@ def origins(checkpoint, grown):
         ),
     ],
 )
-def test_outputs_do_not_change(make_checkpoint, before, after):
-    checkpoint = make_checkpoint(ONE.replace(**before), "mlm_head")
+def test_outputs_do_not_change(one, make_checkpoint, before, after):
+    checkpoint = make_checkpoint(one.replace(**before), "mlm_head")
     grown = grow(checkpoint, checkpoint.config.replace(**after))
-    assert grown.config == ONE.replace(**before | after)
+    assert grown.config == one.replace(**before | after)
     assert len(grown.arrays) > len(checkpoint.arrays)
     for ours, theirs in zip(states(grown), states(checkpoint), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -75,10 +73,10 @@ def test_outputs_do_not_change(make_checkpoint, before, after):
 
 @pytest.mark.parametrize("layers", [1, 4, 12])
 def test_another_depth_of_shared_layers_keeps_the_weights(
-    make_checkpoint, assert_equal, layers
+    one, make_checkpoint, assert_equal, layers
 ):
-    checkpoint = make_checkpoint(ONE, "mlm_head", "sop_head")
-    deep = ONE.replace(num_hidden_layers=layers, hidden_dropout_prob=0.1)
+    checkpoint = make_checkpoint(one, "mlm_head", "sop_head")
+    deep = one.replace(num_hidden_layers=layers, hidden_dropout_prob=0.1)
     grown = grow(checkpoint, deep)
     assert grown.config == deep
     assert_equal(grown, checkpoint)
@@ -89,9 +87,9 @@ def test_another_depth_of_shared_layers_keeps_the_weights(
     assert len(found) == layers
 
 
-def test_unshared_layers_are_doubled_in_place(make_checkpoint):
+def test_unshared_layers_are_doubled_in_place(one, make_checkpoint):
     checkpoint = make_checkpoint(
-        ONE.replace(num_hidden_layers=3, sharing="attention")
+        one.replace(num_hidden_layers=3, sharing="attention")
     )
     grown = grow(checkpoint, checkpoint.config.replace(num_hidden_layers=6))
     assert origins(checkpoint, grown) == {
@@ -107,9 +105,9 @@ def test_unshared_layers_are_doubled_in_place(make_checkpoint):
     }
 
 
-def test_groups_keep_their_relative_depth(make_checkpoint):
+def test_groups_keep_their_relative_depth(one, make_checkpoint):
     checkpoint = make_checkpoint(
-        ONE.replace(num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
+        one.replace(num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
     )
     config = checkpoint.config.replace(
         num_hidden_layers=12, num_hidden_groups=6
@@ -123,9 +121,9 @@ def test_groups_keep_their_relative_depth(make_checkpoint):
             assert found[f"group_{new}/{rest}"] == f"group_{old}/{rest}"
 
 
-def test_notes_list_the_copies(make_checkpoint):
-    checkpoint = make_checkpoint(ONE, notes=("before",))
-    grown = grow(checkpoint, ONE.replace(num_hidden_groups=2))
+def test_notes_list_the_copies(one, make_checkpoint):
+    checkpoint = make_checkpoint(one, notes=("before",))
+    grown = grow(checkpoint, one.replace(num_hidden_groups=2))
     assert grown.notes == (
         "before",
         "grown: num_hidden_groups 1 -> 2",
@@ -134,9 +132,9 @@ def test_notes_list_the_copies(make_checkpoint):
         "group_0/inner_0/feed_forward, group_1/inner_0/feed_forward: from "
         "group_0/inner_0/feed_forward",
     )
-    deeper = grow(checkpoint, ONE.replace(num_hidden_layers=4))
+    deeper = grow(checkpoint, one.replace(num_hidden_layers=4))
     assert deeper.notes == ("before", "grown: num_hidden_layers 2 -> 4")
-    equal = grow(checkpoint, ONE.replace(initializer_range=0.1))
+    equal = grow(checkpoint, one.replace(initializer_range=0.1))
     assert equal.notes == ("before",)
 
 
@@ -145,10 +143,10 @@ def test_notes_list_the_copies(make_checkpoint):
     [(None, 2, 40), (16, 2, 40), (6, 2, 40), (6, 4, 40), (6, 2, 16)],
 )
 def test_untrained_positions_are_copies(
-    make_checkpoint, trained, layers, length
+    one, make_checkpoint, trained, layers, length
 ):
-    checkpoint = make_checkpoint(ONE.replace(trained_positions=trained))
-    config = ONE.replace(
+    checkpoint = make_checkpoint(one.replace(trained_positions=trained))
+    config = one.replace(
         max_position_embeddings=length, num_hidden_layers=layers
     )
     grown = grow(checkpoint, config)
@@ -163,7 +161,7 @@ def test_untrained_positions_are_copies(
     )
     path = "encoder/embeddings/position_embeddings"
     before, after = checkpoint.arrays[path], grown.arrays[path]
-    assert after.shape == (length, ONE.embedding_size)
+    assert after.shape == (length, one.embedding_size)
     np.testing.assert_array_equal(after, before[np.arange(length) % count])
     for ours, theirs in zip(states(grown), states(checkpoint), strict=False):
         np.testing.assert_array_equal(ours, theirs)
@@ -186,11 +184,11 @@ def test_untrained_positions_are_copies(
         ("project_equal_sizes", True),
     ],
 )
-def test_other_fields_cannot_grow(make_checkpoint, field, value):
-    checkpoint = make_checkpoint(ONE, source="there")
-    message = f"there has {field}={getattr(ONE, field)}, not {value}; "
+def test_other_fields_cannot_grow(one, make_checkpoint, field, value):
+    checkpoint = make_checkpoint(one, source="there")
+    message = f"there has {field}={getattr(one, field)}, not {value}; "
     with pytest.raises(InputError, match=re.escape(message)):
-        grow(checkpoint, ONE.replace(**{field: value}))
+        grow(checkpoint, one.replace(**{field: value}))
 
 
 @pytest.mark.parametrize(
@@ -202,8 +200,10 @@ def test_other_fields_cannot_grow(make_checkpoint, field, value):
         ({"inner_group_num": 2}, {"inner_group_num": 1}, "group_0/inner_1"),
     ],
 )
-def test_unused_weights_are_an_error(make_checkpoint, before, after, homeless):
-    checkpoint = make_checkpoint(ONE.replace(**before))
+def test_unused_weights_are_an_error(
+    one, make_checkpoint, before, after, homeless
+):
+    checkpoint = make_checkpoint(one.replace(**before))
     message = f"unused tensor encoder/transformer/{homeless}.*cannot shrink"
     with pytest.raises(InputError, match=message):
         grow(checkpoint, checkpoint.config.replace(**after))

@@ -136,13 +136,14 @@ def test_packaged_models(tmp_path, monkeypatch):
         ("weights", 'needs no download is "albert_tiny_en"; a name on a hub'),
         ("albert_tiny", 'did you mean "albert_tiny_en"?'),
         ("Albert-Tiny-EN", 'did you mean "albert_tiny_en"?'),
-        ("no/such/folder", "no such file or folder"),
-        ("runs/model.safetensors", "no such file or folder"),
-        ("runs/model.ckpt-best", "no such file or folder"),
-        ("owner/two--dashes", "no such file or folder"),
-        ("owner/repo@v1", "no such file or folder"),
-        ("hf://owner", "no such file or folder"),
-        ("hf://owner/repo/more", "no such file or folder"),
+        *(
+            (name, "no such file or folder")
+            for name in (
+                *("no/such/folder", "runs/model.safetensors"),
+                *("runs/model.ckpt-best", "owner/two--dashes", "owner/repo@v1"),
+                *("hf://owner", "hf://owner/repo/more"),
+            )
+        ),
         (f"owner/{'x' * 96}", "kaggle://owner/model/framework/variation"),
         ("kaggle://keras/albert", "kaggle://owner/model/framework"),
         (f"kaggle://{HANDLE}/newest", "kaggle://owner/model/framework"),
@@ -205,10 +206,8 @@ def test_addresses_from_publications_are_explained(
     assert not os.listdir(tmp_path)
 
 
-def test_other_web_addresses(tmp_path):
-    with pytest.raises(
-        InputError, match="web addresses are not downloaded; gi"
-    ):
+def test_other_web_addresses():
+    with pytest.raises(InputError, match="web addresses are not downloaded"):
         HubLayer("https://example.com/albert")
 
 

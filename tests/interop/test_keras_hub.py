@@ -1,5 +1,4 @@
 import json
-import shutil
 
 import h5py
 import numpy as np
@@ -11,9 +10,9 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 
 
 @pytest.fixture
-def folder(stored, tmp_path):
-    """A copy of a small text classifier of KerasHub."""
-    return shutil.copytree(stored / "keras_hub_classifier", tmp_path / "tiny")
+def folder(copied):
+    """A small text classifier of KerasHub."""
+    return copied("keras_hub_classifier")
 
 
 def datasets(path):
@@ -27,12 +26,6 @@ def datasets(path):
             )
         )
     return found
-
-
-def change_json(path, **changes):
-    values = json.loads(path.read_text())
-    values["config"] |= changes
-    path.write_text(json.dumps(values))
 
 
 def test_written_tensors_equal_those_of_keras_hub(folder, tmp_path):
@@ -85,40 +78,6 @@ def test_backbone_of_a_task(folder):
     (folder / "task.json").unlink()
     (folder / "task.weights.h5").unlink()
     assert open_checkpoint(folder).heads == ()
-
-
-def test_an_unknown_task_is_an_error(folder):
-    values = json.loads((folder / "task.json").read_text())
-    values["class_name"] = "BertTextClassifier"
-    (folder / "task.json").write_text(json.dumps(values))
-    with pytest.raises(InputError, match="task.json describes a BertTextClass"):
-        open_checkpoint(folder)
-
-
-def test_a_task_without_its_weights_is_an_error(folder):
-    (folder / "task.weights.h5").unlink()
-    with pytest.raises(InputError, match="task.weights.h5: no such file"):
-        open_checkpoint(folder)
-
-
-def test_config_of_another_model(folder):
-    change_json(folder / "config.json", num_groups=1)
-    with pytest.raises(InputError, match=r"task\.json has another backbone"):
-        open_checkpoint(folder)
-
-
-def test_config_without_a_size(folder):
-    path = folder / "config.json"
-    values = json.loads(path.read_text())
-    del values["config"]["hidden_dim"]
-    path.write_text(json.dumps(values))
-    with pytest.raises(
-        InputError, match="config.json: key 'hidden_dim' is mis"
-    ):
-        open_checkpoint(folder)
-    path.write_text(json.dumps({**values, "config": None}))
-    with pytest.raises(InputError, match=r"config\.json"):
-        open_checkpoint(folder)
 
 
 def test_an_unexpected_dataset_is_an_error(folder):

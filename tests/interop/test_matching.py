@@ -43,26 +43,6 @@ def match_error(source, config, match, **arguments):
     return message
 
 
-def test_a_complete_checkpoint_matches(source):
-    source, config = source
-    found = source.match(config)
-    assert found.components == {
-        "encoder",
-        "projection",
-        "pooler",
-        *HEADS[source.system],
-    }
-    assert found.config == config
-    assert not found.skipped
-    rows = {t.path: t for t in tensors_of(config, found.components)}
-    assert set(found.arrays) == set(rows)
-    for path, row in rows.items():
-        theirs = row.names[source.system]
-        np.testing.assert_array_equal(
-            theirs.transform.to_theirs(found.arrays[path]), source[theirs.name]
-        )
-
-
 def test_each_missing_tensor_is_named(source):
     source, config = source
     for name in list(source):
@@ -99,29 +79,57 @@ def test_a_long_list_of_problems_is_truncated(google, config):
     assert "vocab_size=30, embedding_size=4, hidden_size=8" in message
 
 
-def test_another_number_of_groups_is_an_error(google, huggingface, config):
-    for groups in (1, 2):
-        fewer = config.replace(num_hidden_groups=groups)
-        match_error(google, fewer, f"unexpected tensor bert/.*group_{groups}/")
-        match_error(huggingface, fewer, rf"albert_layer_groups\.{groups}\.")
-    fewer = config.replace(inner_group_num=1)
-    match_error(google, fewer, "unexpected tensor bert/.*/inner_group_1/")
-    match_error(
-        google, config.replace(num_hidden_groups=6), "missing .*group_3/"
-    )
-    match_error(
-        google,
-        config.replace(inner_group_num=3),
-        "missing tensor .*inner_group_2/",
-    )
+@pytest.mark.parametrize(
+    ("system", "changes", "match"),
+    [
+        ("google", {"num_hidden_groups": 1}, "unexpected .*group_1/"),
+        ("google", {"num_hidden_groups": 2}, "unexpected .*group_2/"),
+        ("google", {"num_hidden_groups": 6}, "missing .*group_3/"),
+        ("google", {"inner_group_num": 1}, "unexpected .*/inner_group_1/"),
+        ("google", {"inner_group_num": 3}, "missing .*/inner_group_2/"),
+        (
+            "huggingface",
+            {"num_hidden_groups": 2},
+            r"unexpected .*albert_layer_groups\.2\.",
+        ),
+        (
+            "keras_hub",
+            {"num_hidden_groups": 2},
+            "unexpected .*layers/transformer_encoder_4/",
+        ),
+    ],
+)
+def test_other_numbers_of_blocks_are_errors(
+    config, tensors, system, changes, match
+):
+    match_error(tensors(system, config), config.replace(**changes), match)
 
 
-def test_fewer_blocks_of_keras_hub_are_an_error(config, tensors):
-    source = tensors("keras_hub", config)
-    fewer = config.replace(num_hidden_groups=2)
+@pytest.mark.parametrize(
+    ("system", "stored", "labels", "heads"),
+    [
+        ("huggingface", "token_head", 3, ["classifier_head", "token_head"]),
+        ("google", "choice_head", 1, ["classifier_head", "choice_head"]),
+    ],
+)
+def test_ambiguous_heads_must_be_chosen(
+    config, tensors, system, stored, labels, heads
+):
+    source = tensors(system, config, stored, num_labels=labels)
     match_error(
-        source, fewer, "unexpected tensor layers/transformer_encoder_4/"
+        source,
+        config,
+        f"may belong to a {heads[0]} or a .*{heads[1]}; choose one with "
+        "head=..., or --head=... on the command line",
     )
+    for head in heads:
+        found = source.match(config, head=head)
+        assert {head} == found.components - {"encoder", "projection", "pooler"}
+        assert found.head.num_labels == labels
+    # Multiple choice has a single output.
+    if labels == 3:
+        message = r"misshapen tensor .*: \[3, 8\], expected \[1, 8\]"
+        match_error(source, config, message, head="choice_head")
 
 
 def test_a_missing_head_is_not_a_component(google, config):
@@ -135,46 +143,6 @@ def test_a_missing_head_is_not_a_component(google, config):
         del google[name]
     found = google.match(config)
     assert found.components == {"encoder", "projection"}
-
-
-def test_ambiguous_heads_of_hugging_face(config, tensors):
-    source = tensors("huggingface", config, "classifier_head", num_labels=3)
-    match_error(
-        source,
-        config,
-        "classifier.weight may belong to a classifier_head or a .*token_head; "
-        "choose one with head=..., or --head=... on the command line",
-    )
-    for head in ("classifier_head", "token_head"):
-        found = source.match(config, head=head)
-        assert {head} == found.components - {"encoder", "projection", "pooler"}
-        assert found.head.num_labels == 3
-    # Multiple choice has a single output.
-    match_error(
-        source,
-        config,
-        r"misshapen tensor classifier.weight: \[3, 8\], expected \[1, 8\]",
-        head="choice_head",
-    )
-
-
-def test_ambiguous_heads_of_google(config, tensors):
-    source = tensors("google", config, "choice_head")
-    message = "output_weights may belong to a classifier_head or a choice_head"
-    match_error(source, config, message)
-    assert "choice_head" in source.match(config, head="choice_head").components
-    found = source.match(config, head="classifier_head")
-    assert "classifier_head" in found.components
-    assert found.head.num_labels == 1
-
-
-def test_number_of_labels_is_inferred(config, tensors):
-    source = tensors("google", config, "classifier_head", num_labels=4)
-    found = source.match(config)
-    assert found.head.num_labels == 4
-    match_error(
-        source, config, r"misshapen tensor .*: \[4, 8\]", head="choice_head"
-    )
 
 
 @pytest.mark.parametrize("shape", [(), (8,), (2, 8, 1), (2, 9)])
@@ -330,11 +298,6 @@ def test_a_projection_without_its_bias_is_an_error(projected, equal_sizes):
     source, (kernel, bias) = projected
     del source[bias]
     match_error(source, equal_sizes, f"unexpected tensor {kernel}")
-
-
-def test_google_does_not_project_equal_sizes(equal_sizes, tensors):
-    found = tensors("google", equal_sizes).match(equal_sizes)
-    assert not found.config.has_embedding_projection
 
 
 def test_values_that_are_not_finite(huggingface, config, caplog):

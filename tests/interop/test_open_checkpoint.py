@@ -1,5 +1,6 @@
 """Opening by any path, and the errors, each of one line."""
 
+import json
 import shutil
 import sys
 import tarfile
@@ -142,7 +143,6 @@ def test_unpacked_archives_are_deleted(stored, tmp_path, monkeypatch):
         ({}, r"has no checkpoint of a known format \(empty\)"),
         ({"a.txt": b"x", "b.npz": b"x"}, r"known format \(a.txt, b.npz\); ex"),
         ({"config.json": b"{}"}, "has no checkpoint of a known format"),
-        ({"config.json": b"<html>"}, "config.json is not JSON"),
         ({"config.json": b"[]"}, "config.json: expected a JSON object"),
         (
             {"config.json": b"{}", "tf_model.h5": b"x"},
@@ -205,17 +205,81 @@ def test_a_graph_without_a_checkpoint(tmp_path):
     assert message.startswith(f"{tmp_path}/model.ckpt-best ")
 
 
-def test_no_config(stored, tmp_path):
-    for name, file in [
-        ("google_tf1", "albert_config.json"),
-        ("huggingface", "config.json"),
-        ("keras_hub_classifier", "config.json"),
-        ("model_garden", "albert_config.json"),
-        ("albert_tf_run", "config.json"),
-    ]:
-        folder = shutil.copytree(stored / name, tmp_path / name)
-        (folder / file).unlink()
-        assert str(folder) in open_error(folder)
+def without(name):
+    """Removes a file or folder."""
+
+    def change(folder):
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return change
+
+
+def with_content(name, content):
+    """Replaces a file."""
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def with_values(name, *keys, value=None):
+    """Sets a value of a JSON file, or removes it."""
+
+    def change(folder):
+        whole = values = json.loads((folder / name).read_text())
+        for key in keys[:-1]:
+            values = values[key]
+        values[keys[-1]] = value
+        if value is None:
+            del values[keys[-1]]
+        (folder / name).write_text(json.dumps(whole))
+
+    return change
+
+
+META = "model.ckpt-best.meta"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "match"),
+    [
+        (
+            "google_tf1",
+            without("albert_config.json"),
+            "no albert_config.json",
+        ),
+        ("google_tf1", with_content("albert_config.json", HTML), "is not JSON"),
+        ("google_tf1", with_content(META, HTML), rf"{META} is damaged"),
+        ("model_garden", without("albert_config.json"), "albert_config.json"),
+        ("huggingface", without("config.json"), "has no config.json beside it"),
+        ("huggingface", without("model.safetensors"), "of a known format"),
+        ("albert_tf_run", without("config.json"), "config.json"),
+        ("albert_tf_run", without("checkpoints"), "is a run that has no check"),
+        ("keras_hub_classifier", without("config.json"), "config.json"),
+        (
+            "keras_hub_classifier",
+            without("task.weights.h5"),
+            "task.weights.h5: no such file",
+        ),
+        (
+            "keras_hub_classifier",
+            with_values("task.json", "class_name", value="BertTextClassifier"),
+            "task.json describes a BertTextClass",
+        ),
+        (
+            "keras_hub_classifier",
+            with_values("config.json", "config", "num_groups", value=1),
+            "task.json has another backbone",
+        ),
+        (
+            "keras_hub_classifier",
+            with_values("config.json", "config", "hidden_dim"),
+            "config.json: key 'hidden_dim' is mis",
+        ),
+    ],
+)
+def test_incomplete_folders(copied, name, change, match):
+    folder = copied(name)
+    change(folder)
+    assert str(folder) in open_error(folder, match)
 
 
 def test_config_argument_replaces_a_missing_config(stored, tmp_path):

@@ -176,25 +176,6 @@ def test_outputs_equal_those_of_the_writer(stored, name):
     assert set(actual) - set(expected) <= {"encoder_outputs", "pooled_output"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "huggingface_classifier",
-        pytest.param("torch_zip", marks=pytest.mark.peer),
-        pytest.param("torch_legacy", marks=pytest.mark.peer),
-    ],
-)
-def test_labels_and_dropout(stored, name):
-    head = open_checkpoint(stored / name).head
-    assert head.labels == ("contradiction", "entailment", "neutral")
-    assert head.dropout == 0.2
-
-
-def test_classifier_of_keras_hub(stored):
-    head = open_checkpoint(stored / "keras_hub_classifier").head
-    assert (head.num_labels, head.dropout) == (3, 0.2)
-
-
 def test_tokenizers_keep_their_settings(stored):
     def settings(name):
         return open_checkpoint(stored / name).tokenizer.settings
@@ -208,8 +189,3 @@ def test_tokenizers_keep_their_settings(stored):
     assert not settings("keras_hub_classifier")["do_lower_case"]
     assert settings("albert_tf") == google | {"digit_comma": "corrected"}
     assert settings("albert_tf_run") == google | {"digit_comma": "corrected"}
-
-
-def test_stored_checkpoints_are_small(stored):
-    files = [path for path in stored.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 2_000_000

@@ -15,7 +15,7 @@ from albert_tf.interop.tf_graph import (
     read_saved_model,
 )
 
-LAYER = "bert/encoder/transformer/group_{g}/layer_{n}/inner_group_0/"
+LAYER = "bert/encoder/transformer/group_0/layer_{}/inner_group_0/"
 
 
 def constant(name, value):
@@ -25,63 +25,65 @@ def constant(name, value):
 
 
 def query(layer, heads, prefix=""):
-    name = LAYER.format(g=0, n=layer) + "attention_1/self/query/Reshape_1/shape"
+    name = LAYER.format(layer) + "attention_1/self/query/Reshape_1/shape"
     return constant(prefix + name, np.int32([8, 10, heads, 4]))
 
 
 def activation(op):
-    name = LAYER.format(g=0, n=0) + "ffn_1/intermediate/dense/" + op
+    name = LAYER.format(0) + "ffn_1/intermediate/dense/" + op
     return node_def_pb2.NodeDef(name=name, op=op)
 
 
-@pytest.fixture
-def unpacked(stored):
-    return lambda name: UnpackedArchive(stored / f"{name}.tar.gz")
+def test_facts_of_stored_graphs(stored):
+    def unpacked(name):
+        return UnpackedArchive(stored / f"{name}.tar.gz")
 
-
-def test_facts_of_a_checkpoint_of_the_original(unpacked):
     archive = unpacked("google_tf1")
     facts = facts_of_meta_graph_file(archive.folder / "model.ckpt-best.meta")
     # An inference graph has no dropout.
     assert facts == GraphFacts(2, 2, "gelu_tanh", None, None)
-    assert facts.known() == {
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "hidden_act": "gelu_tanh",
-    }
+    for name, lower, expected in (
+        ("tf_hub_1", True, GraphFacts(2, 2, "gelu_tanh", 0.1, 0.2)),
+        ("tf_hub_2", None, GraphFacts(3, None, "gelu_tanh", 0.1, 0.1)),
+    ):
+        archive = unpacked(name)
+        saved_model = read_saved_model(archive.folder)
+        assert facts_of_saved_model(saved_model) == expected
+        assert lower_cases_text(saved_model) is lower
 
 
-def test_facts_of_a_tf_hub_module(unpacked):
-    archive = unpacked("tf_hub_1")
-    saved_model = read_saved_model(archive.folder)
-    facts = facts_of_saved_model(saved_model)
-    assert facts == GraphFacts(2, 2, "gelu_tanh", 0.1, 0.2)
-    assert lower_cases_text(saved_model) is True
-
-
-def test_facts_of_a_model_garden_export(unpacked):
-    archive = unpacked("tf_hub_2")
-    saved_model = read_saved_model(archive.folder)
-    facts = facts_of_saved_model(saved_model)
-    assert (facts.num_hidden_layers, facts.hidden_act) == (3, "gelu_tanh")
-    assert facts.hidden_dropout_prob == 0.1
-    assert facts.attention_probs_dropout_prob == 0.1
-    assert lower_cases_text(saved_model) is None
-
-
-@pytest.mark.parametrize("cased", [True, False])
-def test_a_cased_module(tmp_path, cased):
+def test_a_cased_module(tmp_path):
     saved_model = saved_model_pb2.SavedModel()
     meta = saved_model.meta_graphs.add()
     outputs = meta.signature_def["tokenization_info"].outputs
     outputs["do_lower_case"].name = "lower:0"
-    meta.graph_def.node.append(constant("lower", not cased))
+    meta.graph_def.node.append(constant("lower", False))
     path = tmp_path / "saved_model.pb"
     path.write_bytes(saved_model.SerializeToString())
-    assert lower_cases_text(read_saved_model(tmp_path)) is not cased
+    assert lower_cases_text(read_saved_model(tmp_path)) is False
 
 
-def test_a_constant_of_huge_shape_is_an_error(tmp_path):
+@pytest.mark.parametrize(
+    ("nodes", "facts"),
+    [
+        ([], GraphFacts()),
+        ([query(n, 3) for n in range(12)], GraphFacts(12, 3)),
+        (
+            [query(n, 3, "module_apply_tokens/") for n in (0, 1)],
+            GraphFacts(2, 3),
+        ),
+        ([query(0, 3), query(1, 4)], GraphFacts(2)),
+        ([activation("Relu")], GraphFacts(1, hidden_act="relu")),
+        ([activation("Erf")], GraphFacts(1, hidden_act="gelu_erf")),
+        ([activation("Pow")], GraphFacts(1, hidden_act="gelu_tanh")),
+        ([activation("Relu"), activation("Pow")], GraphFacts(1)),
+    ],
+)
+def test_facts_of_nodes(nodes, facts):
+    assert facts_of_nodes(nodes) == facts
+
+
+def test_a_constant_of_huge_shape_is_an_error():
     """A single value with a shape of 2^40."""
     node = query(0, 3)
     del node.attr["value"].tensor.tensor_shape.dim[:]
@@ -90,39 +92,8 @@ def test_a_constant_of_huge_shape_is_an_error(tmp_path):
         facts_of_nodes([node])
 
 
-def test_layers_and_heads():
-    nodes = [query(layer, 3) for layer in range(12)]
-    facts = facts_of_nodes(nodes)
-    assert (facts.num_hidden_layers, facts.num_attention_heads) == (12, 3)
-    facts = facts_of_nodes(
-        [query(n, 3, "module_apply_tokens/") for n in (0, 1)]
-    )
-    assert (facts.num_hidden_layers, facts.num_attention_heads) == (2, 3)
-
-
-def test_graphs_without_facts():
-    assert facts_of_nodes([]) == GraphFacts()
-    two = facts_of_nodes([query(0, 3), query(1, 4)])
-    assert two.num_attention_heads is None
-    mixed = facts_of_nodes([activation("Relu"), activation("Pow")])
-    assert mixed.hidden_act is None
-
-
-@pytest.mark.parametrize(
-    ("op", "expected"),
-    [("Relu", "relu"), ("Erf", "gelu_erf"), ("Pow", "gelu_tanh")],
-)
-def test_activations(op, expected):
-    assert facts_of_nodes([activation(op)]).hidden_act == expected
-
-
 @pytest.mark.parametrize("content", [b"<html></html>", b"\x08\x01\x12\xff\xff"])
 def test_damaged(tmp_path, content):
     (tmp_path / "saved_model.pb").write_bytes(content)
     with pytest.raises(InputError, match=r"saved_model\.pb is damaged"):
-        read_saved_model(tmp_path)
-
-
-def test_missing(tmp_path):
-    with pytest.raises(InputError, match=r"saved_model\.pb: .*No such file"):
         read_saved_model(tmp_path)

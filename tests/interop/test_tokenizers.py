@@ -52,14 +52,6 @@ def test_no_tokenizer(stored, tmp_path):
         load_tokenizer(folder)
 
 
-def test_class_method_and_function_are_equivalent(stored):
-    for name in ("spiece.model", "huggingface", "google_tf1"):
-        loaded = AlbertTokenizer.from_pretrained(stored / name)
-        expected = load_tokenizer(stored / name)
-        assert loaded.settings == expected.settings
-        assert loaded.model_bytes == expected.model_bytes
-
-
 @pytest.mark.parametrize(
     "name", ["google_tf1", "spiece.model", "huggingface", "albert_tf_run"]
 )

@@ -6,7 +6,7 @@ import runpy
 import numpy as np
 import pytest
 
-from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
+from albert_tf import AlbertEncoder, AlbertPretrainer
 from albert_tf.errors import InputError
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/average_models.py"
@@ -17,16 +17,7 @@ def program():
     return runpy.run_path(str(EXAMPLE))
 
 
-def models(**changes):
-    config = AlbertConfig(
-        vocab_size=20,
-        embedding_size=4,
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=8,
-    )
+def models(config, **changes):
     first = AlbertPretrainer(config)
     second = AlbertEncoder(config.replace(**changes), pooler=False)
     for number, model in enumerate((first, second)):
@@ -36,8 +27,8 @@ def models(**changes):
     return first, second
 
 
-def test_the_average(program):
-    first, second = models()
+def test_the_average(program, config):
+    first, second = models(config)
     before = {x.path: x.numpy() for x in first.weights}
     others = {x.path: x.numpy() for x in second.weights}
     program["average"](first, second, 0.25)
@@ -51,11 +42,11 @@ def test_the_average(program):
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.5])
-def test_weights_that_are_no_share(program, weight):
+def test_weights_that_are_no_share(program, config, weight):
     with pytest.raises(InputError, match="between 0 and 1"):
-        program["average"](*models(), weight)
+        program["average"](*models(config), weight)
 
 
-def test_models_of_other_sizes(program):
+def test_models_of_other_sizes(program, config):
     with pytest.raises(InputError, match="has the shape"):
-        program["average"](*models(vocab_size=30), 0.5)
+        program["average"](*models(config, vocab_size=30), 0.5)

@@ -57,47 +57,37 @@ def assert_gradients(google_weights):
     return check
 
 
-@PACKED
-def test_classifier(google_head, assert_gradients, packed):
-    head = google_head("classifier")
-    model = head.load(AlbertClassifier(head.config, 2, packed=packed))
-    labels = head.inputs["label_ids"]
-    logits, loss, gradients = run(
-        model, head.encoder_inputs(), lambda x: cross_entropy(labels, x)
-    )
-    assert_close(logits, head.outputs["logits"])
-    assert_close(loss, head.outputs["loss"])
-    assert_gradients(head, model, gradients, "grad/")
+def squared_error(labels, outputs):
+    return tf.reduce_mean(tf.square(outputs[:, 0] - labels))
+
+
+# Task -> model and loss.
+TASKS = {
+    "classifier": (
+        lambda config, **k: AlbertClassifier(config, 2, **k),
+        cross_entropy,
+    ),
+    "stsb": (
+        lambda config, **k: AlbertClassifier(config, 1, **k),
+        squared_error,
+    ),
+    "race": (AlbertMultipleChoice, cross_entropy),
+}
 
 
 @PACKED
-def test_regression(google_head, assert_gradients, packed):
-    head = google_head("stsb")
-    model = head.load(AlbertClassifier(head.config, 1, packed=packed))
+@pytest.mark.parametrize("task", TASKS)
+def test_labels(google_head, assert_gradients, task, packed):
+    make, loss_of = TASKS[task]
+    head = google_head(task)
+    model = head.load(make(head.config, packed=packed))
+    inputs = head.encoder_inputs()
+    if task == "race":
+        inputs = {k: tf.reshape(x, (3, 4, 16)) for k, x in inputs.items()}
     labels = head.inputs["label_ids"]
-    logits, loss, gradients = run(
-        model,
-        head.encoder_inputs(),
-        lambda x: tf.reduce_mean(tf.square(x[:, 0] - labels)),
-    )
-    assert_close(logits[:, 0], head.outputs["logits"])
-    assert_close(loss, head.outputs["loss"])
-    assert_gradients(head, model, gradients, "grad/")
-
-
-@PACKED
-def test_multiple_choice(google_head, assert_gradients, packed):
-    head = google_head("race")
-    model = head.load(AlbertMultipleChoice(head.config, packed=packed))
-    labels = head.inputs["label_ids"]
-    inputs = {
-        name: tf.reshape(values, (3, 4, 16))
-        for name, values in head.encoder_inputs().items()
-    }
-    logits, loss, gradients = run(
-        model, inputs, lambda x: cross_entropy(labels, x)
-    )
-    assert_close(logits, head.outputs["logits"])
+    logits, loss, gradients = run(model, inputs, lambda x: loss_of(labels, x))
+    expected = head.outputs["logits"]
+    assert_close(tf.reshape(logits, expected.shape), expected)
     assert_close(loss, head.outputs["loss"])
     assert_gradients(head, model, gradients, "grad/")
 

@@ -44,17 +44,6 @@ def test_uses_a_given_encoder(config):
         AlbertPretrainer(config.replace(vocab_size=51), encoder=encoder)
 
 
-def test_without_sentence_order(config, inputs):
-    model = AlbertPretrainer(config, sop_head=False)
-    outputs = model(inputs)
-    assert set(outputs) == {"mlm_logits", "pooled_output"}
-    paths = {v.path for v in AlbertPretrainer(config).weights}
-    assert paths - {v.path for v in model.weights} == {
-        "sop_head/kernel",
-        "sop_head/bias",
-    }
-
-
 def test_without_pooler(config, inputs):
     model = AlbertPretrainer(config, sop_head=False, pooler=False)
     assert not any("pooler" in v.path for v in model.weights)

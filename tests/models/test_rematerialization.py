@@ -1,11 +1,6 @@
 """Rematerialization does not change results."""
 
-import importlib.util
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -17,9 +12,6 @@ from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
-SCRIPT = (
-    pathlib.Path(__file__).parent / "scripts" / "rematerialized_gradients.py"
-)
 DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.1}
 CASES = [
     {},
@@ -213,18 +205,9 @@ def test_from_pretrained_and_fit(config, batch, tmp_path):
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_other_backends(backend):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"{backend} is not installed: run `make test-backends`")
-    done = subprocess.run(
-        [sys.executable, SCRIPT],
-        env={**os.environ, "KERAS_BACKEND": backend},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
+def test_other_backends(backend, run_script):
+    printed = run_script("rematerialized_gradients", backend)
+    found = json.loads(printed.splitlines()[-1])
     # JAX compiles a block as a whole, and may round differently.
     assert found["difference"] < 5e-6
     assert found["less_memory"] < 0.7 * found["memory"]

@@ -121,13 +121,3 @@ def test_rules_are_those_that_were_compiled():
     model = sentencepiece_model_pb2.ModelProto()
     model.normalizer_spec.precompiled_charsmap = compiled
     check_model(model.SerializeToString())
-
-
-def test_pieces_and_ids_stay(clean_model):
-    tokenizer = AlbertTokenizer.from_file(clean_model)
-    processor = own_processor(tokenizer)
-    assert processor.get_piece_size() == len(tokenizer)
-    for piece_id in (0, 1, 5, 29999):
-        assert processor.id_to_piece(piece_id) == tokenizer.id_to_piece(
-            piece_id
-        )

@@ -121,18 +121,3 @@ def test_composing_tokenizers_are_not_supported(odd_vocabulary):
     )
     with pytest.raises(InputError, match="tokenize in Python, or set rules="):
         AlbertPreprocessor.from_tokenizer(tokenizer)
-
-
-def test_in_a_saved_model(odd_vocabulary, special_texts, tmp_path):
-    tokenizer = AlbertWordPieceTokenizer(odd_vocabulary)
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, seq_length=12)
-    serve = tf.function(
-        preprocessor, input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    preprocessor.serve = serve
-    tf.saved_model.save(preprocessor, str(tmp_path))
-    texts = special_texts[:200]
-    found = tf.saved_model.load(str(tmp_path)).serve(tf.constant(texts))
-    expected = tokenizer(texts, max_length=12, padding="max_length")
-    for name, values in expected.items():
-        assert (found[name].numpy() == values).all()

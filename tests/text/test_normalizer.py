@@ -1,6 +1,5 @@
 import itertools
 import json
-import pickle
 import unicodedata
 
 import pytest
@@ -123,9 +122,3 @@ def test_alignment_of_latex_quotes():
     assert aligned.text == '"a"\' `'
     sources = [(1, 3), (3, 4), (4, 6), (6, 8), (8, 9), (9, 10)]
     assert list(zip(aligned.starts, aligned.ends, strict=True)) == sources
-
-
-def test_normalizers_are_hashable_and_picklable():
-    normalizer = Normalizer(strip_accents=False)
-    assert pickle.loads(pickle.dumps(normalizer)) == normalizer
-    assert len({normalizer, Normalizer(True, False)}) == 1

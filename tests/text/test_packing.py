@@ -57,13 +57,6 @@ def test_both_pack_as_tf_text(segment_count, seq_length):
     assert_equal(found, expected)
 
 
-def test_layout_of_a_trimmed_pair():
-    packed = packed_in_python([[10, 11, 12, 13]], [[20, 21, 22]], max_length=6)
-    # Three free places are two for the first and one for the second.
-    assert packed["input_word_ids"].tolist() == [[2, 10, 11, 3, 20, 3]]
-    assert packed["input_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
-
-
 def test_pads_to_the_longest_row():
     packed = packed_in_python([[10], [10, 11, 12]], max_length=4, pad=False)
     assert packed["input_word_ids"].tolist() == [[2, 10, 3, 0], [2, 10, 11, 3]]

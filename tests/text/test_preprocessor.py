@@ -1,4 +1,3 @@
-import json
 import random
 
 import keras
@@ -66,49 +65,6 @@ def test_ids_equal_python_on_real_texts(
     texts = sentences(language, 20_000)[::each]
     ids = in_batches(preprocessor.tokenize, texts)
     assert same_ids(ids, preprocessor.tokenizer.encode(texts))
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({}, "ids"),
-        ({"do_lower_case": False}, "cased_ids"),
-        (HUGGING_FACE_SLOW, "hf_slow_ids"),
-    ],
-)
-def test_golden_ids(clean_model, shared, options, name):
-    path = shared("golden", "google", "tokenization", "tokenization.json")
-    golden = json.loads(path.read_text())
-    preprocessor = AlbertPreprocessor(clean_model, **options)
-    ids = preprocessor.tokenize([case["text"] for case in golden]).to_list()
-    assert ids == [case[name] for case in golden]
-
-
-def test_published_ids_of_hugging_face(clean_model, shared):
-    path = shared("data", "oracles", "tokenization_vectors.json")
-    vectors = json.loads(path.read_text())
-    settings = {
-        "published": {},
-        # Derived with special tokens as text.
-        "derived_here_sentencepiece_0_2": {"match_special_tokens": False},
-    }
-    for name, changes in settings.items():
-        for keeps_accents in (True, False):
-            changes = changes | {"strip_accents": not keeps_accents}
-            preprocessor = AlbertPreprocessor(
-                clean_model, **HUGGING_FACE_SLOW | changes
-            )
-            cases = [
-                case
-                for case in vectors[name]
-                if ("keep_accents=True" in case.get("note", ""))
-                == keeps_accents
-            ]
-            ids = preprocessor.tokenize([case["text"] for case in cases])
-            assert ids.to_list() == [case["ids"] for case in cases]
-    slow = AlbertPreprocessor(clean_model, **HUGGING_FACE_SLOW)
-    ids = slow([vectors["mask_case"]["text"]], 8)["input_word_ids"]
-    assert ids.numpy().tolist() == [[2, 1289, 5123, 29, 4, 13, 9, 3]]
 
 
 def test_packing_equals_python(preprocessor, sentences):
@@ -276,18 +232,6 @@ def test_saves_in_a_module(clean_model, tmp_path):
     # The tables are saved once, not once for each function.
     size = (tmp_path / "saved_model.pb").stat().st_size
     assert size < 760_289 * 2 + 1_700_000
-
-
-def test_special_tokens(preprocessor):
-    tokens = preprocessor.get_special_tokens_dict()
-    assert {name: int(value) for name, value in tokens.items()} == {
-        "padding_id": 0,
-        "start_of_sequence_id": 2,
-        "end_of_segment_id": 3,
-        "mask_id": 4,
-        "vocab_size": 30000,
-    }
-    assert all(v.dtype == tf.int32 and v.shape == [] for v in tokens.values())
 
 
 def test_works_after_a_seed_is_set(comma_model):

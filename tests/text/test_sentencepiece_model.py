@@ -91,13 +91,10 @@ def test_models_that_crash_sentencepiece_are_rejected(changed, edit, message):
         AlbertTokenizer(changed(edit), name="here")
 
 
-def test_pieces_that_are_not_utf8_are_rejected(comma_model):
+def test_pieces_that_are_not_utf8_or_too_many_are_rejected(comma_model):
     content = comma_model.read_bytes().replace("▁2000,".encode(), b"\xff" * 8)
     with pytest.raises(InputError, match="piece [0-9]+ is not UTF-8"):
         AlbertTokenizer(content)
-
-
-def test_too_many_pieces_are_rejected():
     content = b"\x0a\x00" * (MAX_PIECES + 1)  # 4 MB, of empty pieces
     with pytest.raises(InputError, match="more than 1,048,576 pieces"):
         AlbertTokenizer(content)
@@ -205,14 +202,17 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("rule", ["google", "corrected"])
+@pytest.mark.parametrize("rule", ["google", "corrected", "off"])
 def test_rules_equal_the_original_implementations(comma_model, rule):
     processor = sentencepiece.SentencePieceProcessor(str(comma_model))
     tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma=rule)
+    assert bool(tokenizer.splits) == (rule != "off")
     for text in TEXTS:
-        pieces = encode_pieces(
-            processor, tokenizer.normalizer(text), rule == "corrected"
-        )
+        normalized = tokenizer.normalizer(text)
+        if rule == "off":
+            pieces = processor.encode(normalized, out_type=str)
+        else:
+            pieces = encode_pieces(processor, normalized, rule == "corrected")
         assert tokenizer.tokenize(text) == pieces
         assert tokenizer.encode(text) == [
             processor.piece_to_id(piece) for piece in pieces
@@ -228,15 +228,6 @@ def test_rules_differ_on_word_internal_pieces(comma_model):
     assert google.tokenize("1, a") == ["▁", "1", ",", "▁", "a"]
     assert google.encode("1, a") == corrected.encode("1, a")
     assert any(google.encode(t) != corrected.encode(t) for t in TEXTS)
-
-
-def test_off_splits_nothing(comma_model):
-    tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma="off")
-    processor = sentencepiece.SentencePieceProcessor(str(comma_model))
-    assert not tokenizer.splits
-    for text in TEXTS:
-        normalized = tokenizer.normalizer(text)
-        assert tokenizer.encode(text) == processor.encode(normalized)
 
 
 def test_rules_agree_on_the_released_vocabulary(clean_model):

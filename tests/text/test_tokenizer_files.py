@@ -190,22 +190,6 @@ def test_changed_vocabulary_is_detected(
         load_tokenizer(tmp_path)
 
 
-def test_settings_written_by_0_1_0(folder):
-    path = folder(
-        "spiece.model",
-        tokenizer_config={
-            "tokenizer_class": "AlbertTokenizer",
-            "do_lower_case": False,
-            "keep_accents": False,
-            "digit_comma": "google",
-        },
-    )
-    assert load_tokenizer(path).settings == {
-        **GOOGLE_SENTENCEPIECE,
-        "do_lower_case": False,
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "written", "changes"),
     cases(

@@ -9,11 +9,9 @@ import json
 import pathlib
 
 import pytest
-import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
@@ -69,18 +67,6 @@ def test_specification_is_that_of_google_model(clean_model):
     ):
         theirs = getattr(expected.normalizer_spec, name)
         assert getattr(found.normalizer_spec, name) == theirs, name
-
-
-def test_graph_gives_the_ids_of_python(
-    clean_model, sentences, special_texts, same_ids
-):
-    tokenizer = rebuilt(
-        AlbertTokenizer.from_file(clean_model, **HUGGING_FACE_SLOW)
-    )
-    texts = [*sentences("en", 1000), *special_texts[:1000]]
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
-    ids = preprocessor.tokenize(tf.constant(texts)).to_list()
-    assert same_ids(ids, tokenizer.encode(texts))
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected", "off"])

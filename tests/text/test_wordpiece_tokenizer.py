@@ -7,7 +7,6 @@ from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import (
     AlbertWordPieceTokenizer,
-    WordPieces,
     is_wordpiece,
     read_pieces,
 )
@@ -136,18 +135,6 @@ def test_long_texts_have_the_tokens_of_their_lines(tokenizer):
     assert tokenizer.encode(line * count, max_length=7) == ids[:7]
 
 
-def test_packing(tokenizer):
-    batch = tokenizer(["un!", "中文"], ["文", "un un"], max_length=6)
-    assert batch["input_word_ids"].tolist() == [
-        [3, 6, 11, 4, 10, 4],
-        [3, 9, 10, 4, 6, 4],
-    ]
-    assert batch["input_type_ids"].tolist() == [
-        [0, 0, 0, 0, 1, 1],
-        [0, 0, 0, 0, 1, 1],
-    ]
-
-
 def test_is_picklable(vocab):
     tokenizer = AlbertWordPieceTokenizer.from_file(
         vocab, strip_accents=False, rules="hugging_face"
@@ -201,26 +188,3 @@ def test_invalid_vocabularies(content, message):
     with pytest.raises(InputError, match=message) as raised:
         read_pieces(content, "here")
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("word", "ids"),
-    [
-        ("unaffable", (1, 2, 3)),
-        ("unwanted", (4, 5, 6)),
-        ("able", (0,)),  # it only continues words
-        ("unx", (0,)),
-        ("x", (0,)),
-        ("un", (1,)),
-    ],
-)
-def test_longest_match(word, ids):
-    pieces = ["[UNK]", "un", "##aff", "##able", "unw", "##ant", "##ed"]
-    assert WordPieces(pieces, 0, 20)(word) == ids
-
-
-def test_long_words_are_unknown():
-    pieces = WordPieces(["[UNK]", "a", "##a"], 0, 5)
-    assert pieces("a" * 5) == (1, 2, 2, 2, 2)
-    assert pieces("a" * 6) == (0,)
-    assert pieces("a" * 5) == (1, 2, 2, 2, 2)

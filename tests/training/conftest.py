@@ -4,7 +4,6 @@ import pathlib
 import numpy as np
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.training.distribution import make_strategy
 
 
@@ -29,19 +28,13 @@ def two_replicas():
 
 
 @pytest.fixture(scope="session")
-def small_config():
-    """An architecture for the inputs of `pretraining_batch`."""
-    return AlbertConfig(
-        vocab_size=40,
-        embedding_size=8,
-        hidden_size=16,
+def small_config(config):
+    """An architecture for the inputs of `pretraining_batch`, with dropout."""
+    return config.replace(
         num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        initializer_range=0.1,
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,
+        initializer_range=0.1,
     )
 
 

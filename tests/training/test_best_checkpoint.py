@@ -1,5 +1,7 @@
 """The best checkpoint of a run, and early stopping."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -21,56 +23,49 @@ from albert_tf.training.checkpoint_files import (
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.logging import read_metrics
 
-
-@pytest.mark.parametrize(
-    ("metric", "values", "step"),
-    [("mlm_accuracy", [0.5, 0.7, 0.6], 2), ("sop_loss", [2.0, None, 3.0], 1)],
-)
-def test_lower_losses_and_higher_scores_are_better(metric, values, step):
-    lines = [
-        {"split": "eval", "step": n, "values": {metric: value}}
-        for n, value in enumerate(values, 1)
-    ]
-    lines.append({"split": "train", "step": 4, "values": {metric: 0.0}})
-    assert best_of(lines, metric, range(9)).step == step
-    assert best_of(lines, metric, [3]).step == 3
-    assert best_of(lines, metric, []) is None
-
-
-def test_only_better_values_replace_the_best():
-    best = better(None, 1, "loss", {"loss": 2.0})
-    assert best == Best(1, "loss", 2.0, 2.0)
-    for value in (2.1, 3.0, float("nan"), float("-inf")):
-        assert better(best, 2, "loss", {"loss": value}) is None
-    assert better(best, 2, "loss", {"loss": 1.0}).step == 2
+NAN, INF = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize(
-    ("evaluations", "step"),
+    ("metric", "values", "losses", "step", "since"),
     [
-        # The lower loss, wherever it is.
-        ([(0.5, 1.4), (0.5, 0.7), (0.5, 0.9)], 2),
-        # The later of equal losses, or without losses.
-        ([(0.5, 0.7), (0.5, 0.7), (0.4, 0.1)], 2),
-        ([(0.5, None), (0.5, None)], 2),
+        ("accuracy", [], [], None, 0),
+        # Higher scores and lower losses are better.
+        ("accuracy", [0.5, 0.7, 0.6], [], 2, 1),
+        ("sop_loss", [2.0, None, 3.0], [], 1, 2),
+        ("accuracy", [None, 0.1, NAN], [], 2, 1),
+        ("accuracy", [None, NAN, -INF], [], None, 3),
+        # Of equal scores, that of the lower loss, wherever it is,
+        ("accuracy", [0.5, 0.5, 0.5], [1.4, 0.7, 0.9], 2, 2),
+        # or else the later one; either is no improvement.
+        ("accuracy", [0.5, 0.5, 0.4], [0.7, 0.7, 0.1], 2, 2),
+        ("accuracy", [0.5, 0.5], [], 2, 1),
         # A loss that is not finite is none.
-        ([(0.5, 0.7), (0.5, float("nan")), (0.5, None)], 1),
-        ([(0.5, float("inf")), (0.5, 9.0)], 2),
+        ("accuracy", [0.5, 0.5, 0.5], [0.7, NAN, None], 1, 2),
+        ("accuracy", [0.5, 0.5], [INF, 9.0], 2, 1),
     ],
 )
-def test_ties_are_broken_by_the_loss_and_then_by_the_step(evaluations, step):
+def test_the_best_evaluation(metric, values, losses, step, since):
     lines, best = [], None
-    for number, (value, loss) in enumerate(evaluations, 1):
-        values = {"accuracy": value}
-        if loss is not None:
-            values["loss"] = loss
-        best = better(best, number, "accuracy", values) or best
+    for number, pair in enumerate(
+        itertools.zip_longest(values, losses), start=1
+    ):
+        scores = dict(zip((metric, "loss"), pair, strict=True))
+        if scores["loss"] is None:
+            del scores["loss"]
+        if scores[metric] is not None:
+            best = better(best, number, metric, scores) or best
         # As the log has it.
-        if loss is not None and not np.isfinite(loss):
-            values["loss"] = None
-        lines.append({"split": "eval", "step": number, "values": values})
-    assert best.step == step
-    assert best_of(lines, "accuracy", range(9)) == best
+        logged = {
+            name: x if x is not None and np.isfinite(x) else None
+            for name, x in scores.items()
+        }
+        lines.append({"split": "eval", "step": number, "values": logged})
+    lines.append({"split": "train", "step": 9, "values": {metric: 0.0}})
+    assert (best and best.step) == step
+    assert best_of(lines, metric, range(9)) == best
+    assert evaluations_since_best(lines, metric) == since
+    assert best_of(lines, metric, []) is None
 
 
 def test_unknown_metric_is_an_error():
@@ -132,27 +127,6 @@ def test_record_follows_the_step_that_a_run_resumes_from(toy, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("metric", "values", "since"),
-    [
-        ("accuracy", [], 0),
-        ("accuracy", [0.5], 0),
-        ("accuracy", [0.5, 0.4, 0.5], 2),  # equal is not better
-        ("accuracy", [0.5, 0.4, 0.6], 0),
-        ("loss", [2.0, 1.0, 3.0], 1),
-        ("accuracy", [None, float("nan")], 2),
-        ("accuracy", [None, 0.1, float("nan")], 1),
-    ],
-)
-def test_evaluations_since_the_best_are_counted(metric, values, since):
-    lines = [
-        {"split": "eval", "step": n, "values": {metric: value}}
-        for n, value in enumerate(values, 1)
-    ]
-    lines.append({"split": "train", "step": 9, "values": {metric: 9.0}})
-    assert evaluations_since_best(lines, metric) == since
-
-
-@pytest.mark.parametrize(
     "settings",
     [
         {"early_stopping_patience": -1},
@@ -196,14 +170,6 @@ def test_run_stops_when_nothing_improves(toy, tmp_path, capfd):
     result, *_ = toy.train_scored(tmp_path, SCORES, **more)
     assert not result.stopped_early
     assert result.steps == 24
-
-
-def test_run_with_enough_patience_ends_normally(toy, tmp_path, capfd):
-    scores = {4: 0.1, 8: 0.2, 12: 0.3, 16: 0.4, 20: 0.3, 24: 0.2}
-    result, *_ = toy.train_scored(tmp_path, scores, **PATIENT)
-    assert result.steps == 24
-    assert not result.stopped_early
-    assert "Stopped early" not in capfd.readouterr().err
 
 
 def evaluations(folder):

@@ -22,22 +22,6 @@ def test_loops_end_on_every_multiple_and_at_the_end():
     ) == [0, 4, 7, 10, 12, 14, 18, 20, 21, 24, 25]
 
 
-def test_loops_are_as_long_as_allowed():
-    assert stops(
-        num_train_steps=300,
-        steps_per_loop=1000,
-        log_steps=100,
-        save_checkpoints_steps=1000,
-    ) == [0, 100, 200, 300]
-
-
-def test_evaluations_are_on_multiples_and_at_the_end():
-    config = TrainingConfig(num_train_steps=10, eval_steps=4)
-    assert [s for s in range(12) if config.evaluates_at(s)] == [4, 8, 10, 11]
-    config = TrainingConfig(num_train_steps=10)
-    assert [s for s in range(11) if config.evaluates_at(s)] == [10]
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

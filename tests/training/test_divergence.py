@@ -198,11 +198,6 @@ def test_ranges_are_left_out(ranges, batches):
         assert list(dataset.as_numpy_iterator())[: 7 - start] == batches[start:]
 
 
-def test_without_ranges_the_dataset_is_as_it_was():
-    dataset = tf.data.Dataset.range(10)
-    assert batches_from(lambda _: dataset, 3, ()) is dataset
-
-
 def test_shapes_stay_static():
     dataset = tf.data.Dataset.range(40).batch(4, drop_remainder=True)
     left = batches_from(lambda first: dataset.skip(first), 0, RANGES[:1])

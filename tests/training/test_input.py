@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.input import (
-    batch_options,
     distribute,
     per_replica_slices,
     slice_size,
@@ -106,15 +105,6 @@ def test_batch_must_divide_into_slices():
     assert slice_size(24, 2, 3) == 4
     with pytest.raises(InputError, match="10 must be a multiple of 6"):
         slice_size(10, 2, 3)
-
-
-def test_options_of_batches():
-    options = batch_options()
-    assert options.deterministic
-    # Destroying an iterator waits for that thread, up to a minute.
-    assert options.autotune.enabled is False
-    policy = options.experimental_distribute.auto_shard_policy
-    assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
 
 def test_training_data_are_declared_endless(one_device, two_replicas):

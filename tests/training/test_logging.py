@@ -70,10 +70,6 @@ def test_non_finite_values_are_null(tmp_path, value):
     assert '"f1": null' in (tmp_path / "metrics.jsonl").read_text()
 
 
-def test_missing_log_has_no_lines(tmp_path):
-    assert read_metrics(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     "bad",
     [

@@ -5,22 +5,12 @@ test_trainer.py has the same with a toy model.
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
-from albert_tf.training.config import TrainingConfig
-from albert_tf.training.distribution import make_strategy
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.optimizers import Lamb
-from albert_tf.training.schedules import PolynomialDecay
-from albert_tf.training.trainer import Trainer
 
 pytestmark = pytest.mark.long
 
@@ -131,53 +121,3 @@ def test_replicas_and_micro_batches_have_the_same_dropout(trained):
     values, _ = trained("one_device", 1)  # without dropout
     name = "model/mlm_head/dense/kernel"
     assert np.abs(split[0][name] - values[name]).max() > 100 * TOLERANCE
-
-
-class SquaredLoss(MaskedLanguageModeling):
-    """Logs the square of each slice's loss, too."""
-
-    def __call__(self, model, batch, normalizers, seed):
-        loss, metrics = super().__call__(model, batch, normalizers, seed)
-        return loss, metrics | {"square": tf.stack([loss**2, 1.0])}
-
-
-def spread_of_losses(dropout):
-    """Variance of the losses of two replicas with equal examples."""
-    rows = tf.constant([[2, 9, 8, 7, 6, 3]] * 4)
-    batch = {
-        "input_word_ids": rows,
-        "input_mask": tf.ones_like(rows),
-        "input_type_ids": tf.zeros_like(rows),
-        "masked_lm_positions": tf.constant([[1, 3]] * 4),
-        "masked_lm_ids": tf.constant([[11, 12]] * 4),
-        "masked_lm_weights": tf.ones([4, 2]),
-        "sentence_order_labels": tf.ones([4], tf.int32),
-    }
-    strategy = make_strategy("mirrored")
-    with strategy.scope():
-        model = AlbertPretrainer(
-            MODEL.replace(
-                num_hidden_layers=1,
-                hidden_dropout_prob=dropout,
-                attention_probs_dropout_prob=dropout,
-            )
-        )
-    metrics = (
-        Trainer(
-            TrainingConfig(num_train_steps=1),
-            strategy,
-            model,
-            SquaredLoss(),
-            Lamb(),
-            PolynomialDecay(1e-3, 10),
-        )
-        .fit(lambda step: tf.data.Dataset.from_tensors(batch).repeat())
-        .metrics
-    )
-    return metrics["square"] - (metrics["loss"] / 2) ** 2
-
-
-@pytest.mark.slow
-def test_replicas_have_different_dropout_masks():
-    assert spread_of_losses(dropout=0.5) > 1e-4
-    assert abs(spread_of_losses(dropout=0.0)) < 1e-5

@@ -131,6 +131,10 @@ def test_folder_of_something_else_is_not_touched(tmp_path):
     before = os.stat(tmp_path).st_mtime_ns
     with pytest.raises(InputError, match="contains thesis.tex"):
         claim(tmp_path)
+    with pytest.raises(InputError, match="is not a folder"):
+        claim(tmp_path / "thesis.tex")
+    with pytest.raises(InputError, match="not the folder of a run"):
+        read_settings(tmp_path)
     assert os.stat(tmp_path).st_mtime_ns == before
 
 
@@ -145,12 +149,6 @@ def test_files_of_a_killed_start_are_overwritten(tmp_path):
 def test_run_of_the_other_kind_is_named(started):
     with pytest.raises(InputError, match="holds a pretraining run; choose"):
         claim(started, {**SETTINGS, "data": {"task": "text"}})
-
-
-def test_file_at_the_path_is_an_error(tmp_path):
-    (tmp_path / "run").write_text("")
-    with pytest.raises(InputError, match="is not a folder"):
-        claim(tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -170,11 +168,6 @@ def test_damaged_record_is_named_in_the_error(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(InputError, match="run.json"):
         claim(tmp_path)
-
-
-def test_settings_of_a_folder_without_run(tmp_path):
-    with pytest.raises(InputError, match="not the folder of a run"):
-        read_settings(tmp_path)
 
 
 def test_only_one_run_locks_a_folder(tmp_path):

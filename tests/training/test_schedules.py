@@ -52,22 +52,6 @@ def test_rate_drops_where_the_warmup_hands_over():
     assert float(schedule(11)) == pytest.approx(0.89)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("base_rate", -1.0),
-        ("base_rate", float("nan")),
-        ("num_train_steps", 0),
-        ("warmup_steps", -1),
-        ("power", 0.0),
-    ],
-)
-def test_invalid_values_are_errors(name, value):
-    arguments = {"base_rate": 0.1, "num_train_steps": 10} | {name: value}
-    with pytest.raises(InputError, match=f"{name}={value}"):
-        PolynomialDecay(**arguments)
-
-
 def rates(schedule, steps):
     return schedule(tf.range(steps)).numpy()
 
@@ -128,18 +112,20 @@ def test_schedules_agree_in_graphs(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "values"),
+    ("kind", "name", "value"),
     [
-        (LinearDecay, "warmup_steps", {"warmup_steps": 10}),
-        (CosineDecay, "final_fraction", {"final_fraction": 1.5}),
-        (WarmupStableDecay, "decay_steps", {"decay_steps": -1}),
-        (
-            WarmupStableDecay,
-            "decay_steps",
-            {"warmup_steps": 6, "decay_steps": 5},
-        ),
+        (PolynomialDecay, "base_rate", -1.0),
+        (PolynomialDecay, "base_rate", float("nan")),
+        (PolynomialDecay, "num_train_steps", 0),
+        (PolynomialDecay, "warmup_steps", -1),
+        (PolynomialDecay, "power", 0.0),
+        (LinearDecay, "warmup_steps", 10),
+        (CosineDecay, "final_fraction", 1.5),
+        (WarmupStableDecay, "decay_steps", -1),
+        (WarmupStableDecay, "decay_steps", 11),
     ],
 )
-def test_warmup_and_decay_must_fit_the_steps(kind, name, values):
-    with pytest.raises(InputError, match=f"{name}={values[name]}"):
-        kind(**({"base_rate": 0.1, "num_train_steps": 10} | values))
+def test_invalid_values_are_errors(kind, name, value):
+    values = {"base_rate": 0.1, "num_train_steps": 10, name: value}
+    with pytest.raises(InputError, match=f"{name}={value}"):
+        kind(**values)

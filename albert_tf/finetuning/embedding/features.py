@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.examples import EmbeddingExample
@@ -15,9 +17,10 @@ from albert_tf.finetuning.features import (
     Features,
     FeaturesBuilder,
     batched,
-    with_special_tokens,
 )
+from albert_tf.finetuning.serving import text_sequences
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.preprocessor import EagerPreprocessor
 
 # Column that tells which texts are equal; int32 `[examples, texts]`.
 TEXT_HASHES = "text_hashes"
@@ -31,6 +34,24 @@ _KINDS = {
     (3, False): "triplets",
     (2, True): "pairs with scores",
 }
+
+
+def text_features(
+    examples: Iterable[EmbeddingExample],
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int,
+) -> Features:
+    """Tokenizes texts; each text of an example is one of the features."""
+    builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
+    preprocessor = EagerPreprocessor(tokenizer, max_seq_length)
+    for chunk in batched(examples, _CHUNK):
+        texts = [text for example in chunk for text in example.texts]
+        with tf.device("CPU:0"):
+            builder.extend(
+                text_sequences(preprocessor, [texts], max_seq_length)
+            )
+    return builder.build()
 
 
 def training_features(
@@ -57,59 +78,39 @@ def training_features(
       InputError: if examples are of different kinds, or all scores are equal
         and outside of [-1, 1].
     """
-    examples = iter(examples)
-    first = next(examples, None)
-    kind = _kind_of(first) if first else (1, False)
-    builder = FeaturesBuilder(
-        pad_id=tokenizer.pad_id, sequences_per_example=kind[0]
-    )
-    hashes: list[int] = []
-    labels = []
-    given = itertools.chain([first], examples) if first else examples
-    for chunk in batched(given, _CHUNK):
-        for example in chunk:
-            if _kind_of(example) != kind:
-                raise InputError(
-                    f"{example.location}: {_KINDS[_kind_of(example)]}, but the "
-                    f"examples before it are {_KINDS[kind]}; train on one kind "
-                    "at a time"
-                )
+    kinds, labels = [], []
+
+    def checked():
+        for example in examples:
+            kinds.append(_kind_of(example))
             labels.append(example.label)
-        for ids in _sequences(chunk, tokenizer, max_seq_length):
-            builder.append(*with_special_tokens(tokenizer, ids, None))
-            hashes.append(zlib.crc32(np.asarray(ids, np.int32).tobytes()))
+            if kinds[-1] != kinds[0]:
+                raise InputError(
+                    f"{example.location}: {_KINDS[kinds[-1]]}, but the "
+                    f"examples before it are {_KINDS[kinds[0]]}; train on one "
+                    "kind at a time"
+                )
+            yield example
+
+    features = text_features(
+        checked(), tokenizer, max_seq_length=max_seq_length
+    )
+    texts, has_scores = kinds[0] if kinds else (1, False)
+    hashes = [
+        # Without [CLS] and [SEP].
+        zlib.crc32(features.ids[start + 1 : end - 1].tobytes())
+        for start, end in itertools.pairwise(features.starts)
+    ]
     columns = {
         TEXT_HASHES: np.array(hashes, np.uint32)
         .astype(np.int32)
-        .reshape(-1, kind[0])
+        .reshape(-1, texts)
     }
-    if kind[1]:
+    if has_scores:
         columns[LABELS] = _targets(np.array(labels, np.float32))
-    return builder.build(**columns)
-
-
-def text_features(
-    examples: Sequence[EmbeddingExample],
-    tokenizer: Tokenizer,
-    *,
-    max_seq_length: int,
-) -> Features:
-    """Tokenizes texts; each text of an example is one of the features."""
-    builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
-    for ids in _sequences(examples, tokenizer, max_seq_length):
-        builder.append(*with_special_tokens(tokenizer, ids, None))
-    return builder.build()
-
-
-def _sequences(
-    examples: Sequence[EmbeddingExample],
-    tokenizer: Tokenizer,
-    max_seq_length: int,
-) -> Iterable[list[int]]:
-    """Returns the pieces of all texts, which leave room for two tokens."""
-    texts = [text for example in examples for text in example.texts]
-    encoded = tokenizer.encode(texts, max_length=max_seq_length)
-    return (ids[: max_seq_length - 2] for ids in encoded)
+    return dataclasses.replace(
+        features, sequences_per_example=texts, columns=columns
+    )
 
 
 def _kind_of(example: EmbeddingExample) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""Model, loss and serving graph for sentence embeddings."""
+"""Model and loss for sentence embeddings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.embedding.features import TEXT_HASHES
 from albert_tf.finetuning.features import LABELS
 from albert_tf.finetuning.losses import BatchLoss
-from albert_tf.finetuning.serving import TEXTS, ServingGraph
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.models.model_graph import Tensors
 from albert_tf.training.loss import sparse_cross_entropy
 
 # Logit of a candidate that is not a negative. Its probability is 0.
@@ -166,39 +164,3 @@ def cosine_losses(
     unit = tf.math.l2_normalize(vectors, axis=-1)
     errors = tf.reduce_sum(unit[:, 0] * unit[:, 1], axis=-1) - targets
     return tf.square(errors), {"absolute_error": tf.abs(errors)}
-
-
-def embedding_graph(
-    task_type: Any, model: AlbertSentenceEncoder, packed: bool
-) -> ServingGraph:
-    """Returns the serving graph of sentence embeddings.
-
-    The input is the strings `text` `[batch]`. The output is `embedding`,
-    float32 `[batch, hidden]`, of length 1. Sequences equal those of
-    `text_features`.
-
-    Args:
-      task_type: the `Embedding`, with its tokenizer.
-      model: the fine-tuned model.
-      packed: see `AlbertEncoder`.
-
-    Raises:
-      InputError: if `max_seq_length` exceeds the model's maximum.
-    """
-    length = task_type.max_seq_length
-    preprocessor = GraphPreprocessor(task_type.tokenizer, length)
-    graph = ModelGraph(model, packed)
-
-    def call(inputs: Tensors, training: bool) -> Tensors:
-        segments = [preprocessor.tokenize(inputs["text"])]
-        sequences = preprocessor.pack_to_longest(segments, length)
-        vectors = graph(sequences, training)
-        return {"embedding": tf.math.l2_normalize(vectors, axis=-1)}
-
-    return ServingGraph(
-        model=graph,
-        preprocessor=preprocessor,
-        inputs={"text": TEXTS},
-        call=call,
-        max_seq_length=length,
-    )

@@ -11,10 +11,6 @@ from albert_tf.finetuning.embedding.examples import (
     EmbeddingExample,
     read_embedding_examples,
 )
-from albert_tf.finetuning.embedding.features import (
-    text_features,
-    training_features,
-)
 from albert_tf.finetuning.embedding.scores import (
     CORRELATIONS,
     bag_of_words_scores,
@@ -84,15 +80,17 @@ class Embedding(TaskType):
 
     # Features.
 
-    def training_features(self, examples):
-        """Returns a sequence for each text; see `training_features`."""
-        return training_features(
-            examples, self.tokenizer, max_seq_length=self.max_seq_length
-        )
+    def features(self, examples, *, labelled):
+        """Returns a sequence for each text.
 
-    def prediction_features(self, examples):
-        """Returns a sequence for each text, as an example of its own."""
-        return text_features(
+        Without labels, each text is an example of its own.
+        """
+        from albert_tf.finetuning.embedding import features
+
+        make = (
+            features.training_features if labelled else features.text_features
+        )
+        return make(
             examples, self.tokenizer, max_seq_length=self.max_seq_length
         )
 
@@ -137,7 +135,7 @@ class Embedding(TaskType):
 
     def word_baselines(self, word_embeddings, examples):
         """Returns the scores of the mean of a text's word embeddings."""
-        features = self.prediction_features(examples)
+        features = self.features(examples, labelled=False)
         table = word_embeddings()
         means = mean_embeddings(table, features)
         return {"mean of word embeddings": embedding_scores(examples, means)}
@@ -182,10 +180,6 @@ class Embedding(TaskType):
             values[str(number)] = value
         return [values]
 
-    def tsv_lines(self, record, *, first):
-        """Formats a record as a line of `table_rows`."""
-        return super().tsv_lines(self.table_rows(record)[0], first=first)
-
     def scores(self, examples, predictions):
         """Returns correlations of cosines, or the accuracy of retrieval."""
         return embedding_scores(examples, np.concatenate(predictions))
@@ -196,11 +190,16 @@ class Embedding(TaskType):
 
     # Exports.
 
-    def serving_graph(self, model, *, packed=True):
-        """Returns the graph; see `embedding_graph`."""
-        from albert_tf.finetuning.embedding.model import embedding_graph
+    def serve(self, preprocessor, model, inputs):
+        """Returns the `embedding` of each `text`, `[batch, hidden]`."""
+        import tensorflow as tf
 
-        return embedding_graph(self, model, packed)
+        from albert_tf.finetuning.serving import text_sequences
+
+        sequences = text_sequences(
+            preprocessor, [inputs["text"]], self.max_seq_length
+        )
+        return {"embedding": tf.math.l2_normalize(model(sequences), axis=-1)}
 
     def sample_examples(self, texts):
         """Returns an example for each text."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import (
-    LABELS,
-    FeaturesBuilder,
-    batched,
-    with_special_tokens,
-)
 from albert_tf.finetuning.library_datasets import (
     DatasetRows,
     field,
@@ -35,70 +28,6 @@ from albert_tf.finetuning.text_classification.metrics import (
     label_scores,
     softmax,
 )
-from albert_tf.text.base_tokenizer import Tokenizer
-
-# Number of questions that are tokenized at a time. Passages that they share are
-# tokenized once.
-_CHUNK = 256
-
-# Characters that the tokenizer's normalization (NFKD) turns into low lines. The
-# original looks for blanks after it.
-_BLANKS = {
-    code: "_" for code in (0xFE33, 0xFE34, 0xFE4D, 0xFE4E, 0xFE4F, 0xFF3F)
-}
-
-
-def choice_features(
-    examples: Iterable[MultipleChoiceExample],
-    tokenizer: Tokenizer,
-    *,
-    max_seq_length: int = 512,
-    max_qa_length: int = 128,
-) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Tokenizes questions like the original (race_utils.py).
-
-    Sequences are `[CLS] passage [SEP] question option [SEP]`. The option
-    replaces each `_` of the question, or else is appended to it. Question and
-    option are truncated to their last `max_qa_length` pieces, the passage to
-    the first pieces that fit.
-
-    Args:
-      examples: the examples; may be an iterator.
-      tokenizer: tokenizer of the model.
-      max_seq_length: maximum length of a sequence.
-      max_qa_length: maximum number of pieces of question and option, at most
-        `max_seq_length - 3`.
-
-    Yields:
-      For each example, the ids and types of each option.
-    """
-    for chunk in batched(examples, _CHUNK):
-        questions = [
-            [_fill_in(example.question, option) for option in example.options]
-            for example in chunk
-        ]
-        passages = list(dict.fromkeys(example.passage for example in chunk))
-        passage_ids = tokenizer.encode(passages, max_length=max_seq_length)
-        ids_of_passage = dict(zip(passages, passage_ids, strict=True))
-        seconds = iter(
-            tokenizer.encode(list(itertools.chain.from_iterable(questions)))
-        )
-        for example, options in zip(chunk, questions, strict=True):
-            passage = ids_of_passage[example.passage]
-            sequences = []
-            for second in itertools.islice(seconds, len(options)):
-                second = second[-max_qa_length:]
-                first = passage[: max_seq_length - 3 - len(second)]
-                sequences.append(with_special_tokens(tokenizer, first, second))
-            yield sequences
-
-
-def _fill_in(question: str, option: str) -> str:
-    question, option = question.strip(), option.strip()
-    filled = question.translate(_BLANKS)
-    if "_" in filled:
-        return filled.replace("_", option)
-    return f"{question} {option}"
 
 
 class MultipleChoice(TaskType):
@@ -205,50 +134,19 @@ class MultipleChoice(TaskType):
 
         return CrossEntropyLoss(**settings)
 
-    def training_features(self, examples):
-        """Returns a sequence for each option, and labels.
-
-        Raises:
-          InputError: if a label is missing, or questions have different numbers
-            of options.
-        """
-        examples = list(examples)
-        count = len(examples[0].options) if examples else 1
-        for example in examples:
-            if len(example.options) != count:
-                raise InputError(
-                    f"{example.location}: {len(example.options)} options, but "
-                    f"previous questions have {count}; the number must be the "
-                    "same for training"
-                )
-            if example.label is None:
-                raise InputError(f"{example.location}: no label")
-        labels = np.array([example.label for example in examples], np.int32)
-        builder = FeaturesBuilder(
-            pad_id=self.tokenizer.pad_id, sequences_per_example=count
-        )
-        return self._build(builder, examples, **{LABELS: labels})
-
-    def prediction_features(self, examples):
-        """Returns a sequence for each option.
-
-        Each sequence is a separate example of the features, so that questions
-        may have different numbers of options.
-        """
-        return self._build(
-            FeaturesBuilder(pad_id=self.tokenizer.pad_id), examples
+    def features(self, examples, *, labelled):
+        """Returns a sequence for each option; see `choice_features`."""
+        from albert_tf.finetuning.multiple_choice.features import (
+            choice_features,
         )
 
-    def _build(self, builder, examples, **columns):
-        for sequences in choice_features(
+        return choice_features(
             examples,
             self.tokenizer,
             max_seq_length=self.max_seq_length,
             max_qa_length=self.max_qa_length,
-        ):
-            for ids, types in sequences:
-                builder.append(ids, types)
-        return builder.build(**columns)
+            labelled=labelled,
+        )
 
     def forward(self, model, batch):
         """Returns the `logits` `[batch]` of options."""
@@ -314,13 +212,40 @@ class MultipleChoice(TaskType):
             "probabilities": [float(x) for x in prediction],
         }
 
-    def serving_graph(self, model, *, packed=True):
-        """Returns `multiple_choice_graph` of the task."""
-        from albert_tf.finetuning.multiple_choice.model import (
-            multiple_choice_graph,
+    @property
+    def serving_forms(self):
+        """Exports take `context`, `question` and `options` of equal number."""
+        return {"serving_default": {"context": 1, "question": 1, "options": 2}}
+
+    def serve(self, preprocessor, model, inputs):
+        """Returns `logits` and `probabilities` of options, and the `choice`.
+
+        The first two are float32 `[batch, choices]`, the index of the most
+        likely option int32 `[batch]`.
+        """
+        import tensorflow as tf
+
+        from albert_tf.finetuning.multiple_choice.features import (
+            choice_sequences,
         )
 
-        return multiple_choice_graph(self, model, packed)
+        shape = tf.shape(inputs["options"])  # [batch, choices]
+        sequences = choice_sequences(
+            preprocessor,
+            inputs["context"],
+            inputs["question"],
+            tf.reshape(inputs["options"], [shape[0] * shape[1]]),
+            example=tf.repeat(tf.range(shape[0]), shape[1]),
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self.max_qa_length,
+        )
+        shape = tf.concat([shape, tf.shape(sequences["input_mask"])[1:]], 0)
+        logits = model({n: tf.reshape(x, shape) for n, x in sequences.items()})
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
+        }
 
     def sample_examples(self, texts):
         """Returns a question with three options about each text."""

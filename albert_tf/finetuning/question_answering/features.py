@@ -224,14 +224,17 @@ def window_features(
       pad_id: ID of padding.
       head: Head of the model; "joint" adds `p_mask` and the label
         `is_impossible`.
-      labelled: Whether to add the labels.
+      labelled: Whether to add the labels; otherwise `metadata` has the windows
+        of each question.
     """
     is_joint = head == "joint"
     builder = FeaturesBuilder(
         pad_id=pad_id, token_padding={P_MASK: 1} if is_joint else {}
     )
-    labels = []
+    labels, metadata = [], []
     for windows in questions:
+        if not labelled:
+            metadata.append(windows)
         for window in windows:
             p_mask = {P_MASK: window.p_mask} if is_joint else {}
             builder.append(window.ids, window.types, **p_mask)
@@ -243,7 +246,7 @@ def window_features(
                 )
             )
     if not labelled:
-        return builder.build()
+        return builder.build(metadata)
     columns = np.array(labels, np.int32).reshape(-1, 3).T
     names = [START_POSITIONS, END_POSITIONS, IS_IMPOSSIBLE]
     return builder.build(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -25,11 +26,7 @@ from albert_tf.finetuning.question_answering.decoder import (
     null_scores,
 )
 from albert_tf.finetuning.question_answering.features import P_MASK
-from albert_tf.finetuning.question_answering.model import (
-    AlbertQuestionAnswering,
-)
-from albert_tf.finetuning.serving import TEXTS, ServingGraph
-from albert_tf.models.model_graph import ModelGraph, Tensors
+from albert_tf.models.model_graph import Tensors
 from albert_tf.text.preprocessor import GraphPreprocessor
 
 QUESTION = "question"
@@ -40,10 +37,13 @@ CONTEXT = "context"
 _WINDOWS_PER_CALL = 32
 
 
-def question_answering_graph(
-    task_type: Any, model: AlbertQuestionAnswering, packed: bool
-) -> ServingGraph:
-    """Returns the serving graph of a question answering task.
+def serve_answers(
+    task_type: Any,
+    preprocessor: GraphPreprocessor,
+    model: Callable[[Tensors], Tensors],
+    inputs: Tensors,
+) -> Tensors:
+    """Returns the best answers to questions.
 
     Inputs are the strings `question` and `context` `[batch]`. Outputs
     `[batch]` equal those of `answer_questions`:
@@ -63,101 +63,78 @@ def question_answering_graph(
     groups of similar length, so that the memory for activations is bounded.
 
     Args:
-      task_type: the `QuestionAnswering`, with its tokenizer.
-      model: the fine-tuned model.
-      packed: see `AlbertEncoder`.
-
-    Raises:
-      InputError: if `max_seq_length` exceeds the model's maximum.
+      task_type: the `QuestionAnswering`.
+      preprocessor: see `TaskType.serve`.
+      model: see `TaskType.serve`.
+      inputs: see `TaskType.serve`.
     """
     values = task_type.task_config.settings
     settings = task_type.window_settings
-    preprocessor = GraphPreprocessor(
-        task_type.tokenizer, settings.max_seq_length
+    scorer = _WindowScorer(values, model, preprocessor)
+    check = tf.debugging.assert_equal(
+        tf.size(inputs[QUESTION]),
+        tf.size(inputs[CONTEXT]),
+        "There must be as many questions as contexts",
     )
-    graph = ModelGraph(model, packed)
-    scorer = _WindowScorer(
-        model,
-        graph,
-        preprocessor,
-        # Rows have no more positions than that.
-        min(values["n_best"], settings.max_seq_length),
+    with tf.control_dependencies([check]):
+        # Batches often have several questions about a context.
+        texts, context_of = tf.unique(inputs[CONTEXT], tf.int64)
+    contexts = Contexts(texts)
+    ids, starts, ends = preprocessor.tokenize_with_offsets(texts)
+    starts, ends = (
+        contexts.to_characters(ids.value_rowids(), x.values)
+        for x in (starts, ends)
     )
-
-    def call(inputs: Tensors, training: bool) -> Tensors:
-        check = tf.debugging.assert_equal(
-            tf.size(inputs[QUESTION]),
-            tf.size(inputs[CONTEXT]),
-            "There must be as many questions as contexts",
-        )
-        with tf.control_dependencies([check]):
-            # Batches often have several questions about a context.
-            texts, context_of = tf.unique(inputs[CONTEXT], tf.int64)
-        contexts = Contexts(texts)
-        ids, starts, ends = preprocessor.tokenize_with_offsets(texts)
-        starts, ends = (
-            contexts.to_characters(ids.value_rowids(), x.values)
-            for x in (starts, ends)
-        )
-        questions = preprocessor.tokenize(inputs[QUESTION])
-        questions = questions[:, : settings.max_query_length]
-        windows = cut_windows(
-            questions.row_lengths(),
-            tf.gather(ids.row_lengths(), context_of),
-            max_seq_length=settings.max_seq_length,
-            doc_stride=settings.doc_stride,
-        )
-        # Indices of the windows' pieces among the pieces of all contexts.
-        first_piece = tf.gather(
-            tf.gather(ids.row_starts(), context_of), windows.question_of
-        )
-        pieces = tf.ragged.range(
-            windows.starts + first_piece, windows.ends + first_piece
-        )
-        scores = scorer(
-            questions,
-            windows,
-            pieces.with_values(tf.gather(ids.values, pieces.values)),
-            training,
-        )
-        # The question is surrounded by [CLS] and [SEP].
-        window_pieces = WindowPieces(
-            question_of=windows.question_of,
-            first_context_token=tf.gather(
-                questions.row_lengths() + 2, windows.question_of
-            ),
-            lengths=pieces.row_lengths(),
-            starts=tf.gather(starts, pieces.values),
-            ends=tf.gather(ends, pieces.values),
-            max_context=windows.max_context.values,
-        )
-        best = best_answers(
-            window_pieces,
-            [scores],
-            contexts,
-            context_of,
-            n_best=values["n_best"],
-            max_answer_length=values["max_answer_length"],
-        )
-        null_odds = null_scores(
-            window_pieces, [scores], tf.size(context_of, tf.int64)
-        )
-        return _outputs(
-            model.head,
-            inputs[CONTEXT],
-            contexts,
-            context_of,
-            best,
-            null_odds,
-            task_type.null_threshold,
-        )
-
-    return ServingGraph(
-        model=graph,
-        preprocessor=preprocessor,
-        inputs={QUESTION: TEXTS, CONTEXT: TEXTS},
-        call=call,
+    questions = preprocessor.tokenize(inputs[QUESTION])
+    questions = questions[:, : settings.max_query_length]
+    windows = cut_windows(
+        questions.row_lengths(),
+        tf.gather(ids.row_lengths(), context_of),
         max_seq_length=settings.max_seq_length,
+        doc_stride=settings.doc_stride,
+    )
+    # Indices of the windows' pieces among the pieces of all contexts.
+    first_piece = tf.gather(
+        tf.gather(ids.row_starts(), context_of), windows.question_of
+    )
+    pieces = tf.ragged.range(
+        windows.starts + first_piece, windows.ends + first_piece
+    )
+    scores = scorer(
+        questions,
+        windows,
+        pieces.with_values(tf.gather(ids.values, pieces.values)),
+    )
+    # The question is surrounded by [CLS] and [SEP].
+    window_pieces = WindowPieces(
+        question_of=windows.question_of,
+        first_context_token=tf.gather(
+            questions.row_lengths() + 2, windows.question_of
+        ),
+        lengths=pieces.row_lengths(),
+        starts=tf.gather(starts, pieces.values),
+        ends=tf.gather(ends, pieces.values),
+        max_context=windows.max_context.values,
+    )
+    best = best_answers(
+        window_pieces,
+        [scores],
+        contexts,
+        context_of,
+        n_best=values["n_best"],
+        max_answer_length=values["max_answer_length"],
+    )
+    null_odds = null_scores(
+        window_pieces, [scores], tf.size(context_of, tf.int64)
+    )
+    return _outputs(
+        values["head"],
+        inputs[CONTEXT],
+        contexts,
+        context_of,
+        best,
+        null_odds,
+        task_type.null_threshold,
     )
 
 
@@ -166,19 +143,20 @@ class _WindowScorer:
 
     def __init__(
         self,
-        model: AlbertQuestionAnswering,
-        graph: ModelGraph,
+        settings: Mapping[str, Any],
+        model: Callable[[Tensors], Tensors],
         preprocessor: GraphPreprocessor,
-        n_best: int,
     ):
-        self._graph = graph
+        # Rows have no more positions than that.
+        n_best = min(settings["n_best"], settings["max_seq_length"])
+        self._model = model
         self._preprocessor = preprocessor
         self._n_best = n_best
-        self._is_joint = model.head == "joint"
+        self._is_joint = settings["head"] == "joint"
         self._min_length = 0
         starts, shape = n_best, [None, 1, n_best]
         if self._is_joint:
-            starts, ends = model.start_n_top, model.end_n_top
+            starts, ends = settings["start_n_top"], settings["end_n_top"]
             shape = [None, starts, ends]
             self._min_length = max(starts, ends)
         self._specs = {
@@ -195,7 +173,6 @@ class _WindowScorer:
         questions: tf.RaggedTensor,
         windows: Windows,
         pieces: tf.RaggedTensor,
-        training: bool,
     ) -> Tensors:
         """Returns the scores of all windows, computed group by group.
 
@@ -203,7 +180,6 @@ class _WindowScorer:
           questions: Ids `[questions, (pieces)]`.
           windows: Windows of the questions.
           pieces: Ids of the context `[windows, (pieces)]`.
-          training: Whether to apply dropout.
         """
         # Group windows of similar length.
         order = tf.argsort(pieces.row_lengths(), stable=True)
@@ -213,7 +189,6 @@ class _WindowScorer:
             scores = self._score(
                 tf.gather(questions, tf.gather(windows.question_of, indices)),
                 tf.gather(pieces, indices),
-                training,
             )
             return start + _WINDOWS_PER_CALL, {
                 name: tf.concat([outputs[name], scores[name]], 0)
@@ -245,7 +220,6 @@ class _WindowScorer:
         self,
         questions: tf.RaggedTensor,
         pieces: tf.RaggedTensor,
-        training: bool,
     ) -> Tensors:
         longest = tf.reduce_max(
             questions.row_lengths() + pieces.row_lengths() + 3
@@ -262,7 +236,7 @@ class _WindowScorer:
             is_first = tf.one_hot(0, tf.shape(mask)[1], dtype=tf.int32)
             may_answer = batch["input_type_ids"] - is_last + is_first
             batch = {**batch, P_MASK: 1 - may_answer}
-        return best_positions(self._graph(batch, training), mask, self._n_best)
+        return best_positions(self._model(batch), mask, self._n_best)
 
 
 def _outputs(

@@ -170,15 +170,20 @@ class QuestionAnswering(TaskType):
 
         return JointSpanLoss() if self._joint else SpanLoss()
 
-    def training_features(self, examples):
-        """Returns windows with the positions of the first answers."""
-        return self._features(self._windows(examples, labelled=True), True)
+    def features(self, examples, *, labelled):
+        """Returns windows; `metadata` lists those of each question.
 
-    def prediction_features(self, examples):
-        """Returns windows; `metadata` lists those of each question."""
-        questions = list(self._windows(examples, labelled=False))
-        features = self._features(questions, False)
-        return dataclasses.replace(features, metadata=questions)
+        With labels, they have the positions of the first answers.
+        """
+        windows = question_windows(
+            examples, self.tokenizer, self.window_settings, labelled=labelled
+        )
+        return window_features(
+            windows,
+            pad_id=self.tokenizer.pad_id,
+            head=self._head,
+            labelled=labelled,
+        )
 
     @property
     def model_inputs(self):
@@ -320,13 +325,18 @@ class QuestionAnswering(TaskType):
         """Returns whether an example has an answer or is impossible."""
         return bool(example.answers or example.is_impossible)
 
-    def serving_graph(self, model, *, packed=True):
-        """Returns `question_answering_graph` of the task."""
+    @property
+    def serving_forms(self):
+        """Exports take `question` and `context` `[batch]`."""
+        return {"serving_default": {"question": 1, "context": 1}}
+
+    def serve(self, preprocessor, model, inputs):
+        """Returns answers; see `serve_answers`."""
         from albert_tf.finetuning.question_answering.serving import (
-            question_answering_graph,
+            serve_answers,
         )
 
-        return question_answering_graph(self, model, packed)
+        return serve_answers(self, preprocessor, model, inputs)
 
     def sample_examples(self, texts):
         """Returns a question about each non-empty text."""
@@ -377,19 +387,6 @@ class QuestionAnswering(TaskType):
         fields = dataclasses.fields(WindowSettings)
         settings = self.task_config.settings
         return WindowSettings(**{x.name: settings[x.name] for x in fields})
-
-    def _windows(self, examples, labelled):
-        return question_windows(
-            examples, self.tokenizer, self.window_settings, labelled=labelled
-        )
-
-    def _features(self, questions, labelled):
-        return window_features(
-            questions,
-            pad_id=self.tokenizer.pad_id,
-            head=self._head,
-            labelled=labelled,
-        )
 
     def _pad_to_candidates(self, batch):
         """Pads a batch to the number of candidates of the joint head."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import (
@@ -13,10 +14,11 @@ from albert_tf.finetuning.features import (
     Features,
     FeaturesBuilder,
     batched,
-    with_special_tokens,
 )
+from albert_tf.finetuning.serving import text_sequences
 from albert_tf.finetuning.text_classification.examples import TextExample
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.preprocessor import EagerPreprocessor
 
 # Number of examples that are tokenized at a time.
 _CHUNK = 4096
@@ -32,15 +34,13 @@ def text_features(
 ) -> Features:
     """Tokenizes texts and text pairs.
 
-    Texts that are too long are truncated like in the original
-    (run_classifier.py): the last piece of the longer text is removed, or of the
-    second if they have the same length, until the pair fits. If there is no
-    second text, or it has no pieces, the first is cut to `max_seq_length - 2`.
+    Sequences are those of `text_sequences`; a text without a pair has one
+    segment.
 
     Args:
       examples: the examples; may be an iterator.
       tokenizer: tokenizer of the model.
-      max_seq_length: maximum length of a sequence, at least 4.
+      max_seq_length: maximum length of a sequence, at least 4, and 5 for pairs.
       labels: names of the classes in the order of the model's outputs; None if
         labels are numbers (regression).
       labelled: whether to add the labels.
@@ -55,38 +55,19 @@ def text_features(
     builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
     label_ids = None if labels is None else {x: i for i, x in enumerate(labels)}
     values = []
+    preprocessor = EagerPreprocessor(tokenizer, max_seq_length)
     for chunk in batched(examples, _CHUNK):
-        texts = [example.text for example in chunk]
-        pairs = [x.pair for x in chunk if x.pair is not None]
-        firsts = tokenizer.encode(texts, max_length=max_seq_length)
-        seconds = iter(tokenizer.encode(pairs, max_length=max_seq_length))
-        for example, first in zip(chunk, firsts, strict=True):
-            second = [] if example.pair is None else next(seconds)
-            first, second = truncate(first, second, max_seq_length)
-            builder.append(
-                *with_special_tokens(tokenizer, first, second or None)
-            )
-            if labelled:
-                values.append(_label(example, label_ids))
+        texts = [[example.text for example in chunk]]
+        if any(example.pair for example in chunk):
+            texts.append([example.pair or "" for example in chunk])
+        with tf.device("CPU:0"):
+            builder.extend(text_sequences(preprocessor, texts, max_seq_length))
+        if labelled:
+            values += [_label(example, label_ids) for example in chunk]
     if not labelled:
         return builder.build()
     dtype = np.float32 if label_ids is None else np.int32
     return builder.build(**{LABELS: np.array(values, dtype)})
-
-
-def truncate(
-    first: list[int], second: list[int], max_seq_length: int
-) -> tuple[list[int], list[int]]:
-    """Truncates the pieces of one or two texts so that they fit a sequence."""
-    if not second:
-        return first[: max_seq_length - 2], second
-    room = max_seq_length - 3
-    if len(first) + len(second) > room:
-        # The result of popping from the longer text: the second keeps half of
-        # the room, rounded down, or what the first one leaves.
-        kept = min(len(second), max(room // 2, room - len(first)))
-        first, second = first[: room - kept], second[:kept]
-    return first, second
 
 
 def _label(example: TextExample, label_ids: dict[str, int] | None) -> float:

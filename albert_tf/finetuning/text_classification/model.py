@@ -1,18 +1,12 @@
-"""Model, loss and serving graph for text classification and regression."""
+"""Models and loss for text classification and regression."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from albert_tf.finetuning.losses import MeanLoss
-from albert_tf.finetuning.serving import TEXTS, ServingGraph
-from albert_tf.finetuning.text_classification.text_model import (
-    TextModel,
-    text_sequences,
-)
+from albert_tf.finetuning.text_classification.text_model import TextModel
 from albert_tf.layers.pooling import (
     mean_pooling,
     pair_features,
@@ -20,8 +14,6 @@ from albert_tf.layers.pooling import (
 )
 from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
-from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.text.preprocessor import GraphPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -105,38 +97,3 @@ class RegressionLoss(MeanLoss):
         """Returns squared and absolute errors."""
         errors = outputs[:, 0] - labels
         return tf.square(errors), {"absolute_error": tf.abs(errors)}
-
-
-def text_graph(task_type: Any, model: TextModel, packed: bool) -> ServingGraph:
-    """Returns the serving graph of a task of texts or text pairs.
-
-    Inputs are the strings `text` `[batch]`, and for pairs `text_pair`
-    `[batch]`. Outputs are the task type's `serving_outputs`. Sequences equal
-    those of `text_features`.
-
-    Args:
-      task_type: the `TextTaskType`, with its tokenizer.
-      model: the fine-tuned model.
-      packed: see `AlbertEncoder`.
-
-    Raises:
-      InputError: if `max_seq_length` exceeds the model's maximum.
-    """
-    names = ["text", "text_pair"] if task_type.has_pairs else ["text"]
-    length = task_type.max_seq_length
-    preprocessor = GraphPreprocessor(task_type.tokenizer, length)
-    graph = ModelGraph(model, packed)
-
-    def call(inputs: Tensors, training: bool) -> Tensors:
-        texts = [inputs[name] for name in names]
-        sequences = text_sequences(preprocessor, texts, length)
-        return task_type.serving_outputs(graph(sequences, training))
-
-    return ServingGraph(
-        model=graph,
-        preprocessor=preprocessor,
-        inputs=dict.fromkeys(names, TEXTS),
-        call=call,
-        max_seq_length=length,
-        labels=task_type.labels or None,
-    )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import LABELS, Features
+from albert_tf.finetuning.features import LABELS
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.baselines import (
@@ -23,7 +23,6 @@ from albert_tf.finetuning.text_classification.examples import (
     config_of_texts,
     read_texts,
 )
-from albert_tf.finetuning.text_classification.features import text_features
 from albert_tf.finetuning.text_classification.glue import GLUE, glue_examples
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
@@ -131,17 +130,12 @@ class TextTaskType(TaskType):
             raise InputError(f"the task {self.task_config.name} takes {takes}")
         return TextExample(id=id, text=text, pair=pair, location=location)
 
-    def training_features(self, examples):
-        """Returns features with labels; see `text_features`."""
-        return self._features(examples, labelled=True)
+    def features(self, examples, *, labelled):
+        """Returns features; see `text_features`."""
+        from albert_tf.finetuning.text_classification.features import (
+            text_features,
+        )
 
-    def prediction_features(self, examples):
-        """Returns features without labels; see `text_features`."""
-        return self._features(examples, labelled=False)
-
-    def _features(
-        self, examples: Iterable[TextExample], labelled: bool
-    ) -> Features:
         return text_features(
             examples,
             self.tokenizer,
@@ -159,11 +153,21 @@ class TextTaskType(TaskType):
             return model.AlbertPairClassifier
         return model.AlbertClassifier
 
-    def serving_graph(self, model, *, packed=True):
-        """Returns the graph; see `text_graph`."""
-        from albert_tf.finetuning.text_classification.model import text_graph
+    @property
+    def serving_forms(self):
+        """Exports take `text` and, for pairs, `text_pair` `[batch]`."""
+        names = ["text", "text_pair"] if self.has_pairs else ["text"]
+        return {"serving_default": dict.fromkeys(names, 1)}
 
-        return text_graph(self, model, packed)
+    def serve(self, preprocessor, model, inputs):
+        """Returns the `serving_outputs` of texts."""
+        from albert_tf.finetuning.serving import text_sequences
+
+        [names] = self.serving_forms.values()
+        texts = [inputs[name] for name in names]
+        return self.serving_outputs(
+            model(text_sequences(preprocessor, texts, self.max_seq_length))
+        )
 
     @abc.abstractmethod
     def serving_outputs(self, logits: Any) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -14,19 +12,17 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.head_model import LabelHeadModel
+from albert_tf.finetuning.serving import text_sequences
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.examples import (
-    TextExample,
     config_of_texts,
     text_task_from_columns,
 )
-from albert_tf.finetuning.text_classification.features import text_features
-from albert_tf.input_files import read_json, read_text, shown
+from albert_tf.input_files import read_text, shown
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
-from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
 if TYPE_CHECKING:
     from typing import Self  # new in Python 3.11
@@ -75,12 +71,7 @@ class TextModel(LabelHeadModel):
         """
         model = super().from_pretrained(path, **arguments)
         folder = fine_tuned_model(path)
-        # KerasHub has a file of that name, too.
-        if (
-            folder is not None
-            and not arguments.get("new_head")
-            and read_json(folder / TASK_FILE).keys() & {"task_type", "kind"}
-        ):
+        if folder is not None and not arguments.get("new_head"):
             file = folder / TASK_FILE
             task = TaskConfig.from_json(read_text(file), os.fspath(file))
             known = ("text_classification", "regression")
@@ -244,20 +235,11 @@ class TextModel(LabelHeadModel):
                 f"{len(texts[0])} first and {len(texts[1])} second texts must "
                 "be as many"
             )
-        firsts, pairs = texts if count == 2 else (texts[0], repeat(None))
-        examples = [
-            TextExample(id=str(i), text=text, pair=pair, location="")
-            for i, (text, pair) in enumerate(zip(firsts, pairs, strict=False))
-        ]
-        features = text_features(
-            examples,
-            tokenizer,
-            max_seq_length=self.max_seq_length,
-            labelled=False,
-        )
+        preprocessor = EagerPreprocessor(tokenizer, self.max_seq_length)
+        sequences = text_sequences(preprocessor, texts, self.max_seq_length)
+        ids = {name: x.numpy() for name, x in sequences.items()}
         if isinstance(sample_weight, (list, tuple)):
             sample_weight = np.asarray(sample_weight)
-        ids = features.pad(range(len(examples)))
         return ids, self._label_ids(y), sample_weight
 
     def _label_ids(self, y):
@@ -317,40 +299,6 @@ class TextModel(LabelHeadModel):
         )
         with tf.control_dependencies([known]):
             return tf.argmax(found, axis=1, output_type=tf.int32)
-
-
-def text_sequences(
-    preprocessor: GraphPreprocessor,
-    texts: Sequence[tf.Tensor],
-    max_seq_length: int,
-    *,
-    multiple: int = 1,
-) -> Tensors:
-    """Makes the sequences of `text_features` in a graph.
-
-    Args:
-      preprocessor: the preprocessor of the task.
-      texts: one or two tensors of strings `[batch]`.
-      max_seq_length: maximum length of a sequence.
-      multiple: see `GraphPreprocessor.pack_to_longest`.
-
-    Returns:
-      The inputs of the encoder, padded to the longest sequence.
-    """
-    segments = [preprocessor.tokenize(text) for text in texts]
-    sequences = preprocessor.pack_to_longest(
-        segments, max_seq_length, multiple=multiple
-    )
-    if len(segments) == 1:
-        return sequences
-    # Without a second text, there is no second [SEP].
-    length = tf.shape(sequences["input_word_ids"])[1]
-    single = preprocessor.bert_pack_inputs(segments[:1], length)
-    is_single = segments[1].row_lengths()[:, None] == 0
-    return {
-        name: tf.where(is_single, single[name], x)
-        for name, x in sequences.items()
-    }
 
 
 def _num_texts(x: Any) -> int:

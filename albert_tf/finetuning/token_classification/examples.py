@@ -114,3 +114,18 @@ def _sentences(
             sentence = []
     if sentence:
         yield sentence
+
+
+def labels_of(
+    example: TokenClassificationExample, label_ids: dict[str, int]
+) -> list[int]:
+    """Returns the ids of an example's labels, or raises an `InputError`."""
+    if example.labels is None:
+        raise InputError(f"{example.location}: no labels")
+    for label in example.labels:
+        if label not in label_ids:
+            raise InputError(
+                f"{example.location}: label {label!r} is not one of "
+                f"{', '.join(label_ids)}, the labels of the training files"
+            )
+    return [label_ids[label] for label in example.labels]

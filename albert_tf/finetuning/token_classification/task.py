@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from albert_tf.errors import InputError
-from albert_tf.finetuning.features import LABELS, FeaturesBuilder, batched
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
@@ -18,150 +14,10 @@ from albert_tf.finetuning.token_classification.baselines import (
 )
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
+    labels_of,
     read_conll,
 )
 from albert_tf.finetuning.token_classification.metrics import sequence_metrics
-from albert_tf.text.base_tokenizer import Tokenizer
-
-# Label of tokens that the loss ignores.
-IGNORED = -1
-
-# Number of sentences that are tokenized at a time. Words that they share are
-# tokenized once.
-_CHUNK = 1024
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class WordSequence:
-    """`[CLS] pieces of words [SEP]`: a sentence, or as much of it as fits.
-
-    Attributes:
-      ids: token ids without padding.
-      labels: token labels: the label of a word at its first piece, `IGNORED`
-        elsewhere; empty in unlabelled sequences.
-      first_pieces: position of the first piece of each word.
-    """
-
-    ids: list[int]
-    labels: list[int]
-    first_pieces: list[int]
-
-
-def word_features(
-    examples: Iterable[TokenClassificationExample],
-    tokenizer: Tokenizer,
-    *,
-    max_seq_length: int,
-    labels: Sequence[str] | None = None,
-) -> Iterator[list[WordSequence]]:
-    """Tokenizes sentences, and splits long ones into several sequences.
-
-    Words are tokenized separately. A word without pieces, such as a control
-    character, becomes the unknown piece. A word with more pieces than fit into
-    a sequence is truncated. No word is split between sequences.
-
-    Args:
-      examples: the examples; may be an iterator.
-      tokenizer: tokenizer of the model.
-      max_seq_length: maximum length of a sequence.
-      labels: names of the labels in the order of the model's outputs; None for
-        unlabelled sequences.
-
-    Yields:
-      The sequences of each sentence; an empty list if it has no words.
-
-    Raises:
-      InputError: if labels are missing or not one of `labels`.
-    """
-    label_ids = None if labels is None else {x: i for i, x in enumerate(labels)}
-    room = max_seq_length - 2
-    for chunk in batched(examples, _CHUNK):
-        words = dict.fromkeys(
-            itertools.chain.from_iterable(example.words for example in chunk)
-        )
-        encoded = tokenizer.encode(list(words), max_length=room)
-        pieces = {
-            word: ids or [tokenizer.unk_id]
-            for word, ids in zip(words, encoded, strict=True)
-        }
-        for example in chunk:
-            yield _sequences(
-                [pieces[word] for word in example.words],
-                None if label_ids is None else _labels(example, label_ids),
-                room,
-                tokenizer,
-            )
-
-
-def values_of_words(
-    sequences: Sequence[WordSequence], values: Sequence[np.ndarray]
-) -> np.ndarray:
-    """Gathers the predictions for the words of a sentence.
-
-    Args:
-      sequences: all sequences of the sentence.
-      values: labels or probabilities of each sequence, `[tokens, ...]`, with or
-        without padding.
-
-    Returns:
-      The value at each word's first piece, `[words, ...]`.
-    """
-    if not sequences:
-        return np.zeros([0])
-    return np.concatenate(
-        [
-            np.asarray(predicted)[sequence.first_pieces]
-            for sequence, predicted in zip(sequences, values, strict=True)
-        ]
-    )
-
-
-def _sequences(
-    words: list[list[int]],
-    labels: list[int] | None,
-    room: int,
-    tokenizer: Tokenizer,
-) -> list[WordSequence]:
-    """Splits a sentence, given as pieces and labels of words."""
-    sequences = []
-    begin = 0
-    while begin < len(words):
-        ids, first_pieces = [tokenizer.cls_id], []
-        end = begin
-        while end < len(words) and len(ids) + len(words[end]) <= room + 1:
-            first_pieces.append(len(ids))
-            ids += words[end]
-            end += 1
-        ids.append(tokenizer.sep_id)
-        token_labels: list[int] = []
-        if labels is not None:
-            token_labels = [IGNORED] * len(ids)
-            for position, label in zip(
-                first_pieces, labels[begin:end], strict=True
-            ):
-                token_labels[position] = label
-        sequences.append(
-            WordSequence(
-                ids=ids, labels=token_labels, first_pieces=first_pieces
-            )
-        )
-        begin = end
-    return sequences
-
-
-def _labels(
-    example: TokenClassificationExample, label_ids: dict[str, int]
-) -> list[int]:
-    """Returns the ids of an example's labels, or raises an `InputError`."""
-    if example.labels is None:
-        raise InputError(f"{example.location}: no labels")
-    for label in example.labels:
-        if label not in label_ids:
-            raise InputError(
-                f"{example.location}: label {label!r} is not one of "
-                f"{', '.join(label_ids)}, the labels of the training files"
-            )
-    return [label_ids[label] for label in example.labels]
 
 
 class TokenClassification(TaskType):
@@ -238,40 +94,26 @@ class TokenClassification(TaskType):
 
         return TokenClassificationLoss(**settings)
 
-    def training_features(self, examples):
-        """Returns sequences with labels at the words' first pieces."""
-        builder = FeaturesBuilder(
-            pad_id=self.tokenizer.pad_id, token_padding={LABELS: IGNORED}
+    def features(self, examples, *, labelled):
+        """Returns one or more sequences per sentence; see `word_features`."""
+        from albert_tf.finetuning.token_classification.features import (
+            word_features,
         )
-        for sequences in self._sequences(examples, self.labels):
-            for sequence in sequences:
-                types = [0] * len(sequence.ids)
-                builder.append(sequence.ids, types, **{LABELS: sequence.labels})
-        return builder.build()
 
-    def prediction_features(self, examples):
-        """Returns one or more sequences per sentence.
-
-        `metadata` has the list of sequences of each sentence.
-        """
-        sentences = list(self._sequences(examples, None))
-        builder = FeaturesBuilder(pad_id=self.tokenizer.pad_id)
-        for sequences in sentences:
-            for sequence in sequences:
-                builder.append(sequence.ids, [0] * len(sequence.ids))
-        return builder.build(sentences)
+        return word_features(
+            examples,
+            self.tokenizer,
+            max_seq_length=self.max_seq_length,
+            labels=self.labels if labelled else None,
+        )
 
     def predictions(self, examples, features, outputs):
         """Returns the probabilities of the labels for each word."""
-        logits = iter([output["logits"] for output in outputs])
-        empty = np.zeros([0, len(self.labels)])
+        logits = [output["logits"] for output in outputs]
+        shape = (-1, len(self.labels))
         return [
-            softmax(
-                values_of_words(sequences, [next(logits) for _ in sequences])
-            )
-            if sequences
-            else empty
-            for sequences in features.metadata
+            softmax(np.reshape([logits[i][j] for i, j in positions.T], shape))
+            for positions in features.metadata
         ]
 
     def scores(self, examples, predictions):
@@ -280,7 +122,9 @@ class TokenClassification(TaskType):
         losses = [
             -np.log(p[label])
             for example, words in zip(examples, predictions, strict=True)
-            for label, p in zip(_labels(example, label_ids), words, strict=True)
+            for label, p in zip(
+                labels_of(example, label_ids), words, strict=True
+            )
         ]
         scores = sequence_metrics(
             self.task_config.metrics,
@@ -298,7 +142,7 @@ class TokenClassification(TaskType):
         """
         label_ids = {label: i for i, label in enumerate(self.labels)}
         for example in examples:
-            _labels(example, label_ids)
+            labels_of(example, label_ids)
         labels = [list(example.labels) for example in examples]
         sequence_metrics(self.task_config.metrics, labels, labels)
 
@@ -332,13 +176,58 @@ class TokenClassification(TaskType):
         """Returns whether an example has labels."""
         return example.labels is not None
 
-    def serving_graph(self, model, *, packed=True):
-        """Returns `token_classification_graph` of the task."""
-        from albert_tf.finetuning.token_classification.model import (
-            token_classification_graph,
+    @property
+    def serving_forms(self):
+        """Exports take `text` `[batch]`, or `words` `[batch, words]`."""
+        return {"serving_default": {"text": 1}, "words": {"words": 2}}
+
+    def serve(self, preprocessor, model, inputs):
+        """Returns the labels of words.
+
+        A `text` is split at white space like `str.split`; `words` are padded
+        with "". Outputs are:
+
+        - `words`, strings `[batch, words]`, padded with ""
+        - `labels`, strings `[batch, words]`: the most likely label of each
+          word, padded with ""
+        - `logits`, `probabilities`, float32 `[batch, words, labels]`, padded
+          with 0
+        """
+        import tensorflow as tf
+
+        from albert_tf.finetuning.serving import split
+        from albert_tf.finetuning.token_classification.features import (
+            word_sequences,
         )
 
-        return token_classification_graph(self, model, packed)
+        if "text" in inputs:
+            words = split(inputs["text"]).to_tensor("")
+        else:
+            words = inputs["words"]
+        is_word = words != ""
+        sequences, *places = word_sequences(
+            preprocessor,
+            tf.boolean_mask(words, is_word),
+            tf.math.count_nonzero(is_word, axis=1),
+            self.max_seq_length,
+        )
+        logits = tf.gather_nd(model(sequences), tf.stack(places, axis=-1))
+        best = tf.argmax(logits, axis=-1)
+        shape = tf.shape(words, tf.int64)
+
+        def padded(values):
+            return tf.scatter_nd(
+                tf.where(is_word),
+                values,
+                tf.concat([shape, tf.shape(values, tf.int64)[1:]], 0),
+            )
+
+        return {
+            "words": words,
+            "labels": padded(tf.gather(tf.constant(self.labels), best)),
+            "logits": padded(logits),
+            "probabilities": padded(tf.nn.softmax(logits)),
+        }
 
     def sample_examples(self, texts):
         """Returns a sentence for each text."""
@@ -359,11 +248,3 @@ class TokenClassification(TaskType):
 
     def _best(self, probabilities: np.ndarray) -> list[str]:
         return [self.labels[i] for i in probabilities.argmax(axis=-1)]
-
-    def _sequences(self, examples, labels):
-        return word_features(
-            examples,
-            self.tokenizer,
-            max_seq_length=self.max_seq_length,
-            labels=labels,
-        )

@@ -2,24 +2,13 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.embedding.examples import EmbeddingExample
 from albert_tf.finetuning.embedding.features import (
     text_features,
     training_features,
 )
 
 
-def examples_of(*texts, labels=None):
-    labels = labels or [None] * len(texts)
-    return [
-        EmbeddingExample(
-            id=str(i), texts=tuple(x), label=label, location=f"a:{i}"
-        )
-        for i, (x, label) in enumerate(zip(texts, labels, strict=True))
-    ]
-
-
-def test_equal_texts_have_equal_hashes(tokenizer):
+def test_equal_texts_have_equal_hashes(tokenizer, examples_of):
     examples = examples_of(
         ("a name", "a value"), ("A  NAME", "the value"), ("a value", "a list")
     )
@@ -39,7 +28,7 @@ def test_equal_texts_have_equal_hashes(tokenizer):
     assert flat.num_examples == 6
 
 
-def test_long_texts_are_cut(tokenizer):
+def test_long_texts_are_cut(tokenizer, examples_of):
     features = training_features(
         examples_of(("the name of " * 20,)), tokenizer, max_seq_length=8
     )
@@ -60,13 +49,13 @@ def test_long_texts_are_cut(tokenizer):
         ([-1.0, 0.0, 0.5], [-1.0, 0.0, 0.5]),
     ],
 )
-def test_scores_become_cosines(tokenizer, scores, targets):
+def test_scores_become_cosines(tokenizer, scores, targets, examples_of):
     examples = examples_of(*[("a", "b")] * 3, labels=scores)
     features = training_features(examples, tokenizer, max_seq_length=8)
     np.testing.assert_allclose(features.columns["labels"], targets, rtol=1e-6)
 
 
-def test_examples_of_one_kind(tokenizer):
+def test_examples_of_one_kind(tokenizer, examples_of):
     mixed = examples_of(("a", "b"), ("a", "b", "c"))
     with pytest.raises(InputError, match="a:1: triplets, but the examples bef"):
         training_features(mixed, tokenizer, max_seq_length=8)

@@ -4,7 +4,6 @@ from scipy import stats
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.embedding.examples import EmbeddingExample
 from albert_tf.finetuning.embedding.scores import (
     bag_of_words_scores,
     check_metrics,
@@ -14,23 +13,13 @@ from albert_tf.finetuning.embedding.scores import (
 from albert_tf.finetuning.features import Features
 
 
-def examples_of(*texts, labels=None):
-    labels = labels or [None] * len(texts)
-    return [
-        EmbeddingExample(
-            id=str(i), texts=tuple(x), label=label, location=f"a:{i}"
-        )
-        for i, (x, label) in enumerate(zip(texts, labels, strict=True))
-    ]
-
-
 def at(*degrees):
     """Returns vectors on a circle."""
     angles = np.radians(degrees)
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def test_correlations_are_those_of_scipy():
+def test_correlations_are_those_of_scipy(examples_of):
     labels = [0.0, 1.0, 3.0, 2.0, 5.0]
     examples = examples_of(*[("a", "b")] * 5, labels=labels)
     angles = [80, 70, 20, 30, 25]
@@ -46,7 +35,7 @@ def test_correlations_are_those_of_scipy():
     )
 
 
-def test_accuracy_of_retrieval():
+def test_accuracy_of_retrieval(examples_of):
     examples = examples_of(("a", "b"), ("c", "d"), ("e", "f"))
     # The third positive is closer to the second anchor than its own.
     vectors = at(0, 10, 60, 30, 90, 70)
@@ -63,7 +52,7 @@ def test_accuracy_of_retrieval():
     assert embedding_scores(examples, vectors) == {"accuracy": 0.5}
 
 
-def test_a_bag_of_words_is_that_of_scikit_learn():
+def test_a_bag_of_words_is_that_of_scikit_learn(examples_of):
     texts = [("a red car", "the red car"), ("a dog", "red"), ("a", "the car")]
     training = examples_of(("the car is red", "one car"), ("a dog", "dogs"))
     scored = examples_of(*texts, labels=[5.0, 0.0, 1.0])
@@ -104,6 +93,6 @@ def test_the_mean_of_word_embeddings_leaves_special_tokens_out():
         (["spearman"], [("a", "b")] * 2, [1.0, None], "a:1: no score, unlike"),
     ],
 )
-def test_what_cannot_be_scored(metrics, texts, labels, problem):
+def test_what_cannot_be_scored(metrics, texts, labels, problem, examples_of):
     with pytest.raises(InputError, match=problem):
         check_metrics(metrics, examples_of(*texts, labels=labels))

@@ -1,9 +1,10 @@
+import itertools
 import json
 
 import pytest
 
 from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
-from albert_tf.finetuning.multiple_choice.task import choice_features
+from albert_tf.finetuning.multiple_choice.features import choice_features
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 
@@ -17,10 +18,18 @@ def example(passage, question, options):
     )
 
 
-def test_sequences_are_passage_then_question_and_option(tokenizer):
-    [rows] = choice_features(
-        [example("ba ro", "sel ka?", ["mur", "lo"])], tokenizer
+def rows_of(examples, tokenizer, **lengths):
+    """Returns the ids and types of each option, for each example."""
+    features = choice_features(iter(examples), tokenizer, **lengths)
+    rows = (
+        (features.ids[a:b].tolist(), features.types[a:b].tolist())
+        for a, b in itertools.pairwise(features.starts)
     )
+    return [[next(rows) for _ in x.options] for x in examples]
+
+
+def test_sequences_are_passage_then_question_and_option(tokenizer):
+    [rows] = rows_of([example("ba ro", "sel ka?", ["mur", "lo"])], tokenizer)
     cls, sep = tokenizer.cls_id, tokenizer.sep_id
     passage = tokenizer.encode("ba ro")
     for option, (ids, types) in zip(["mur", "lo"], rows, strict=True):
@@ -40,7 +49,7 @@ def test_sequences_are_passage_then_question_and_option(tokenizer):
     ],
 )
 def test_blanks_are_filled(tokenizer, question, option, wanted):
-    rows = choice_features([example("lo", question, [option])], tokenizer)
+    rows = rows_of([example("lo", question, [option])], tokenizer)
     [[(ids, types)]] = rows
     assert ids[types.index(1) : -1] == tokenizer.encode(wanted)
 
@@ -49,7 +58,7 @@ def test_passages_lose_their_end_and_questions_their_beginning(tokenizer):
     passage, question = "ba ro " * 30, "sel ka " * 30
     long = example(passage, question, ["mur", "pin"])
     short = example(passage, "ka", ["mur"])
-    rows, [(ids, _)] = choice_features(
+    rows, [(ids, _)] = rows_of(
         [long, short], tokenizer, max_seq_length=32, max_qa_length=10
     )
     first, second = tokenizer.encode(passage), tokenizer.encode("ka mur")
@@ -64,7 +73,7 @@ def test_passages_lose_their_end_and_questions_their_beginning(tokenizer):
 def test_any_number_of_examples_in_order(tokenizer):
     count = 600  # more than a chunk
     examples = [example("ba", f"ka {i}", ["lo"]) for i in range(count)]
-    rows = list(choice_features(iter(examples), tokenizer))
+    rows = rows_of(examples, tokenizer)
     assert len(rows) == count
     for number in (0, 300, count - 1):
         second = tokenizer.encode(f"ka {number} lo")
@@ -131,7 +140,7 @@ def test_sequences_equal_the_originals(
         google_tokenizer.model_bytes, do_lower_case=False, strip_accents=False
     )
     examples = list(source(shared))
-    features = choice_features(
+    features = rows_of(
         examples,
         google_tokenizer,
         max_seq_length=lengths[0],

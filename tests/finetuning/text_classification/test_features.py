@@ -5,10 +5,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification import features as module
 from albert_tf.finetuning.text_classification.examples import TextExample
-from albert_tf.finetuning.text_classification.features import (
-    text_features,
-    truncate,
-)
+from albert_tf.finetuning.text_classification.features import text_features
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
@@ -69,23 +66,28 @@ def popped(first, second, max_seq_length):
     return first, second
 
 
-@pytest.mark.parametrize("max_seq_length", [4, 5, 8, 9, 30])
-def test_truncation_equals_the_originals(max_seq_length):
-    for length in range(12):
-        for other in range(12):
-            first, second = list(range(length)), list(range(50, 50 + other))
-            assert truncate(first, second, max_seq_length) == popped(
-                first, second, max_seq_length
-            )
-
-
-def test_second_text_may_be_truncated_to_nothing(tokenizer):
-    pair = example("a b c", "d e f")
-    rows = text_features([pair], tokenizer, max_seq_length=4, labelled=False)
-    # One piece has room, which is the first text's.
-    assert rows.ids.tolist() == [2, A, 3]
-    assert rows.types.tolist() == [0, 0, 0]
-    assert not rows.columns
+@pytest.mark.parametrize("max_seq_length", [5, 8, 9, 30])
+def test_truncation_equals_the_originals(tokenizer, max_seq_length):
+    letters = string.ascii_lowercase
+    pairs = [
+        (letters[:n], letters[-m:] if m else "")
+        for n in range(12)
+        for m in range(12)
+    ]
+    rows = text_features(
+        [example(" ".join(a), " ".join(b)) for a, b in pairs],
+        tokenizer,
+        max_seq_length=max_seq_length,
+        labelled=False,
+    )
+    for number, texts in enumerate(pairs):
+        first, second = popped(
+            *([PIECES.index(x) for x in text] for text in texts), max_seq_length
+        )
+        wanted = [2, *first, 3, *second, *[3] * bool(second)]
+        start, end = rows.starts[number : number + 2]
+        assert rows.ids[start:end].tolist() == wanted
+        assert rows.types[start:end].sum() == len(wanted) - len(first) - 2
 
 
 def test_numbers_as_labels(tokenizer):

@@ -1,15 +1,14 @@
 import random
+from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
 )
-from albert_tf.finetuning.token_classification.task import (
+from albert_tf.finetuning.token_classification.features import (
     IGNORED,
-    values_of_words,
     word_features,
 )
 
@@ -25,9 +24,34 @@ def example(words, labels=None):
     )
 
 
+class Row(NamedTuple):
+    ids: list[int]
+    labels: list[int]
+    first_pieces: list[int]
+
+
+def rows_of(examples, tokenizer, **settings):
+    """Returns the sequences of each sentence."""
+    features = word_features(iter(examples), tokenizer, **settings)
+    labels = features.token_columns.get("labels", features.ids[:0])
+    starts, sentences = features.starts, []
+    for sequence_of, position_of in features.metadata:
+        sentences.append(
+            [
+                Row(
+                    features.ids[starts[i] : starts[i + 1]].tolist(),
+                    labels[starts[i] : starts[i + 1]].tolist(),
+                    position_of[sequence_of == i].tolist(),
+                )
+                for i in dict.fromkeys(sequence_of)
+            ]
+        )
+    return sentences
+
+
 def test_the_first_piece_of_a_word_has_its_label(tokenizer):
     words = ["ba", "Murlopindra", "ro"]
-    [[row]] = word_features(
+    [[row]] = rows_of(
         [example(words, ["O", "B-PER", "I-PER"])],
         tokenizer,
         max_seq_length=64,
@@ -53,7 +77,7 @@ def test_the_first_piece_of_a_word_has_its_label(tokenizer):
 def test_words_without_pieces_are_unknown(tokenizer):
     words = ["ba", "\u0301", "ro"]  # a lone accent
     assert not tokenizer.encode(words[1])
-    [[row]] = word_features(
+    [[row]] = rows_of(
         [example(words, ["O", "B-PER", "O"])],
         tokenizer,
         max_seq_length=64,
@@ -71,7 +95,7 @@ def test_long_sentences_are_split_between_words(tokenizer):
         "".join(rng.choices(parts, k=rng.randint(1, 5))) for _ in range(90)
     ]
     labels = rng.choices(LABELS, k=len(words))
-    [rows] = word_features(
+    [rows] = rows_of(
         [example(words, labels)], tokenizer, max_seq_length=16, labels=LABELS
     )
     assert len(rows) > 5
@@ -94,42 +118,20 @@ def test_long_sentences_are_split_between_words(tokenizer):
 
 def test_long_words_keep_their_first_pieces(tokenizer):
     words = ["ba", "murlopin" * 9, "ro"]
-    [rows] = word_features([example(words)], tokenizer, max_seq_length=8)
+    [rows] = rows_of([example(words)], tokenizer, max_seq_length=8)
     assert len(rows) == 3
     assert rows[1].ids[1:-1] == tokenizer.encode(words[1])[:6]
     assert [row.first_pieces for row in rows] == [[1], [1], [1]]
 
 
-def test_predictions_are_gathered_by_word(tokenizer):
-    words = ["ba", "murlopindra", "ro", "sel"] * 6
-    [rows] = word_features([example(words)], tokenizer, max_seq_length=14)
-    assert len(rows) > 2
-    assert all(row.labels == [] for row in rows)
-    number = iter(range(len(words)))
-    predicted = []
-    for row in rows:
-        values = np.full(20, -7)  # padded
-        for place in row.first_pieces:
-            values[place] = next(number)
-        predicted.append(values)
-    assert values_of_words(rows, predicted).tolist() == list(range(len(words)))
-    probabilities = [np.eye(3)[values % 3] for values in predicted]
-    assert values_of_words(rows, probabilities).shape == (len(words), 3)
-
-
 def test_sentences_without_words_have_no_sequences(tokenizer):
-    rows = list(
-        word_features(
-            [example([]), example(["ba"])], tokenizer, max_seq_length=8
-        )
-    )
+    rows = rows_of([example([]), example(["ba"])], tokenizer, max_seq_length=8)
     assert [len(x) for x in rows] == [0, 1]
-    assert values_of_words([], []).tolist() == []
 
 
 def test_any_number_of_sentences_in_order(tokenizer):
     sentences = [example([f"ba{i}"] * (1 + i % 3)) for i in range(2500)]
-    rows = list(word_features(iter(sentences), tokenizer, max_seq_length=64))
+    rows = rows_of(sentences, tokenizer, max_seq_length=64)
     assert len(rows) == len(sentences)
     assert [len(row.first_pieces) for [row] in rows[:3]] == [1, 2, 3]
     last = tokenizer.encode("ba2499")
@@ -146,7 +148,7 @@ def test_any_number_of_sentences_in_order(tokenizer):
 def test_invalid_labels(tokenizer, labels, message):
     settings = {"max_seq_length": 8, "labels": LABELS}
     with pytest.raises(InputError, match=message):
-        next(word_features([example(["ba"], labels)], tokenizer, **settings))
+        rows_of([example(["ba"], labels)], tokenizer, **settings)
 
 
 def test_words_of_real_text_are_the_pieces_of_the_text(
@@ -155,8 +157,8 @@ def test_words_of_real_text_are_the_pieces_of_the_text(
     path = shared("data", "wikiextractor-raw-sample", "wiki_00")
     lines = path.read_text("utf-8").splitlines()[:300]
     sentences = [line.split() for line in lines if line.strip()]
-    rows = word_features(
-        map(example, sentences), google_tokenizer, max_seq_length=100_000
+    rows = rows_of(
+        list(map(example, sentences)), google_tokenizer, max_seq_length=100_000
     )
     for words, [row] in zip(sentences, rows, strict=True):
         assert len(row.first_pieces) == len(words)

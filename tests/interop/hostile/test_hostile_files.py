@@ -104,30 +104,26 @@ def test_json(tmp_path, make, open_error, name, values, message):
     assert message in open_error(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"config": None}, "config=None must be an object"),
-        ({"config": []}, "config=[] must be an object"),
-        ({"class_name": ["AlbertTextClassifier"]}, "must be a string"),
-        ({"class_name": None}, "must be a string"),
-    ],
-)
-def test_tasks_of_keras_hub(tmp_path, make, open_error, change, message):
-    path = make("keras_hub", tmp_path) / "task.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    assert message in open_error(tmp_path)
+# `task.json` of a preset: what is replaced in it or in its "config".
+TASK = [
+    ({"config": None}, "config=None must be an object"),
+    ({"config": []}, "config=[] must be an object"),
+    ({"class_name": ["AlbertTextClassifier"]}, "must be a string"),
+    ({"class_name": None}, "must be a string"),
+    ({"dropout": "0.1"}, "dropout='0.1' must be"),
+    ({"dropout": 1.5}, "dropout=1.5 must be"),
+    ({"backbone": "x"}, "backbone='x' must be"),
+]
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("dropout", "0.1"), ("dropout", 1.5), ("backbone", "x")]
-)
-def test_arguments_of_a_task(tmp_path, make, open_error, key, value):
+@pytest.mark.parametrize(("changes", "message"), TASK)
+def test_tasks_of_keras_hub(tmp_path, make, open_error, changes, message):
     path = make("keras_hub", tmp_path) / "task.json"
     values = json.loads(path.read_text())
-    values["config"][key] = value
+    outer = changes.keys() <= values.keys()
+    (values if outer else values["config"]).update(changes)
     path.write_text(json.dumps(values))
-    assert f"{key}={value!r} must be" in open_error(tmp_path)
+    assert message in open_error(tmp_path)
 
 
 @pytest.mark.parametrize(
