@@ -14,17 +14,6 @@ from typing import TYPE_CHECKING
 import wrapt
 
 if TYPE_CHECKING:
-    from albert_tf.ablation.config import AblationConfig as AblationConfig
-    from albert_tf.ablation.run import ablate as ablate
-    from albert_tf.ablation.study import Study as Study
-    from albert_tf.ablation.study import StudyClaim as StudyClaim
-    from albert_tf.ablation.study import StudyRow as StudyRow
-    from albert_tf.analysis.attention import (
-        analyze_attention as analyze_attention,
-    )
-    from albert_tf.analysis.similarity import (
-        analyze_similarity as analyze_similarity,
-    )
     from albert_tf.config import AlbertConfig as AlbertConfig
     from albert_tf.data.create_data import (
         create_pretraining_data as create_pretraining_data,
@@ -43,16 +32,10 @@ if TYPE_CHECKING:
         AlbertMultipleChoice as AlbertMultipleChoice,
     )
     from albert_tf.finetuning.predictor import Predictor as Predictor
-    from albert_tf.finetuning.predictor import predict as predict
     from albert_tf.finetuning.question_answering.model import (
         AlbertQuestionAnswering as AlbertQuestionAnswering,
     )
     from albert_tf.finetuning.registry import known_task as known_task
-    from albert_tf.finetuning.registry import (
-        register_task_type as register_task_type,
-    )
-    from albert_tf.finetuning.task_config import TaskConfig as TaskConfig
-    from albert_tf.finetuning.task_type import TaskType as TaskType
     from albert_tf.finetuning.text_classification.model import (
         AlbertClassifier as AlbertClassifier,
     )
@@ -77,11 +60,6 @@ if TYPE_CHECKING:
     from albert_tf.text.sentencepiece_tokenizer import (
         AlbertTokenizer as AlbertTokenizer,
     )
-    from albert_tf.text.vocabulary import VocabularyConfig as VocabularyConfig
-    from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
-    from albert_tf.text.vocabulary_report import (
-        measure_vocabulary as measure_vocabulary,
-    )
     from albert_tf.text.wordpiece_tokenizer import (
         AlbertWordPieceTokenizer as AlbertWordPieceTokenizer,
     )
@@ -91,7 +69,6 @@ __version__ = "0.2.0"
 # The module that defines each name. The imports above tell type checkers and
 # editors the same; a test compares the two.
 _MODULES = {
-    "AblationConfig": "ablation.config",
     "AlbertClassifier": "finetuning.text_classification.model",
     "AlbertConfig": "config",
     "AlbertEncoder": "models.encoder",
@@ -112,16 +89,7 @@ _MODULES = {
     "PretrainingDataConfig": "data.data_config",
     "SentenceEmbedder": "pipelines",
     "SentenceOrder": "pipelines",
-    "Study": "ablation.study",
-    "StudyClaim": "ablation.study",
-    "StudyRow": "ablation.study",
-    "TaskConfig": "finetuning.task_config",
     "TaskFiles": "finetuning.data",
-    "TaskType": "finetuning.task_type",
-    "VocabularyConfig": "text.vocabulary",
-    "ablate": "ablation.run",
-    "analyze_attention": "analysis.attention",
-    "analyze_similarity": "analysis.similarity",
     "convert": "interop.convert",
     "create_pretraining_data": "data.create_data",
     "evaluate": "finetuning.evaluate",
@@ -129,20 +97,13 @@ _MODULES = {
     "finetune": "finetuning.train",
     "known_task": "finetuning.registry",
     "load_tokenizer": "interop.open_checkpoint",
-    "measure_vocabulary": "text.vocabulary_report",
-    "predict": "finetuning.predictor",
     "pretrain": "pretraining.train",
-    "register_task_type": "finetuning.registry",
-    "train_vocabulary": "text.vocabulary",
 }
 
 __all__ = [*_MODULES]
 
 # Old names -> names, until version 0.3.
-_RENAMED = {
-    "AlbertSpanLabeler": "AlbertQuestionAnswering",
-    "WordPieceTokenizer": "AlbertWordPieceTokenizer",
-}
+_RENAMED = {"AlbertSpanLabeler": "AlbertQuestionAnswering"}
 
 
 # Classes that a `.keras` file may contain.

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.task import Embedding
-from albert_tf.finetuning.features import Features, batched
+from albert_tf.finetuning.features import Features, FeaturesBuilder, batched
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import (
     CHUNK,
@@ -85,13 +85,9 @@ class _Pipeline:
         self, firsts: Sequence[str], seconds: Sequence[str] | None = None
     ) -> Features:
         inputs = self._tokenizer(firsts, seconds, max_length=self._max_length)
-        mask = inputs["input_mask"].astype(bool)
-        return Features(
-            ids=inputs["input_word_ids"][mask],
-            types=inputs["input_type_ids"][mask].astype(np.uint8),
-            starts=np.append(0, mask.sum(axis=1).cumsum()),
-            pad_id=self._tokenizer.pad_id,
-        )
+        builder = FeaturesBuilder(pad_id=self._tokenizer.pad_id)
+        builder.extend(inputs)
+        return builder.build()
 
 
 class FillMask(_Pipeline):

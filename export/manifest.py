@@ -199,8 +199,6 @@ class Origin:
         Raises:
           InputError: if a field has the wrong type.
         """
-        if "licence" in values:  # Its name until version 0.2.
-            values = {"license": values["licence"], **values}
         check_type(values, cls, f"{path}: origin")
         if data := values.get("data_manifest"):
             source = f"{path}: origin.data_manifest"

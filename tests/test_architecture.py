@@ -113,3 +113,39 @@ def test_files_are_as_long_as_their_idea():
         for path in (REPOSITORY / folder).rglob("*.py")
     }
     assert {name: n for name, n in lengths.items() if n > 600} == {}
+
+
+def attributes_set_by(function):
+    return {
+        node.attr
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+
+
+def born_late(cls):
+    """Returns attributes that neither the class nor `__init__` defines."""
+    fields = {
+        node.target.id for node in cls.body if isinstance(node, ast.AnnAssign)
+    }
+    methods = {
+        node.name: attributes_set_by(node)
+        for node in cls.body
+        if isinstance(node, ast.FunctionDef)
+    }
+    first = fields | methods.pop("__init__", set())
+    return set().union(*methods.values()) - first
+
+
+def test_attributes_of_training_are_born_in_init(modules):
+    late = {
+        (name, node.name): names
+        for name, tree in modules.items()
+        if package_of(name) == "training"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and (names := born_late(node))
+    }
+    assert not late

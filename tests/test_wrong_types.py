@@ -119,6 +119,7 @@ SPLIT = {
     "counts": {"instances": 1},
     "labels": {"0": 1, "1": 0},
     "padding_fraction": 0.1,
+    "kept_fraction": 1.0,
     "masking_rate": 0.1,
     "constant_guess_accuracy": 0.1,
 }
@@ -135,7 +136,11 @@ MANIFEST = {
         "favor_shorter_ngram": True,
         "do_whole_word_mask": True,
     },
-    "tokenizer": {"file": "spiece.model", "vocab_size": 9},
+    "tokenizer": {
+        "file": "spiece.model",
+        "fingerprint": "0",
+        "vocab_size": 9,
+    },
     "splits": {"train": SPLIT},
 }
 RUN = {

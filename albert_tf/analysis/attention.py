@@ -172,7 +172,7 @@ def analyze_attention(
 
     For example:
 
-        report = albert_tf.analyze_attention(
+        report = analyze_attention(
             "albert/albert-base-v2", "The cat sat down, because it was tired."
         )
         report.plot("attention.png")

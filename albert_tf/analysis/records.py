@@ -325,14 +325,14 @@ def _kept_fraction(records: Records) -> float | None:
     kept, tokens = 0.0, 0
     seen: list[dict[str, Any]] = []
     for file in records.files[records.split]:
-        splits = file.manifest["splits"].values() if file.manifest else ()
+        if not file.manifest:
+            return None
         name = os.path.basename(file.path)
         split = next(
-            (x for x in splits if any(f["name"] == name for f in x["files"])),
-            {},
+            x
+            for x in file.manifest["splits"].values()
+            if any(f["name"] == name for f in x["files"])
         )
-        if "kept_fraction" not in split:
-            return None  # Manifests of version 0.1.0 do not have it.
         if split not in seen:
             seen.append(split)
             num_tokens = split["counts"].get("tokens", 0)

@@ -236,7 +236,7 @@ def analyze_similarity(
 
     For example, to compare shared with unshared layers:
 
-        report = albert_tf.analyze_similarity(
+        report = analyze_similarity(
             {"shared": "run", "unshared": "unshared_run"}, texts
         )
         print(report.table())

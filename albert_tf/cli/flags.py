@@ -17,19 +17,6 @@ from albert_tf.cli.migration import new_name
 from albert_tf.errors import InputError
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
 
-# Flags of absl and TensorFlow that version 0.1 wrote into a run's flags.txt.
-# They are ignored if there is a flagfile.
-_ABSL_FLAGS = (
-    *("only_check_args", "pdb", "pdb_post_mortem", "run_with_pdb"),
-    *("run_with_profiling", "use_cprofile_for_profiling", "profile_file"),
-    *("alsologtostderr", "logtostderr", "log_dir", "logger_levels"),
-    *("showprefixforinfo", "stderrthreshold", "verbosity"),
-    *("test_random_seed", "test_randomize_ordering_seed", "test_srcdir"),
-    *("test_tmpdir", "xml_output_file", "hbm_oom_exit", "runtime_oom_exit"),
-    *("op_conversion_fallback_to_while_loop", "delta_threshold"),
-    *("tt_check_filter", "tt_single_core_summaries"),
-)
-
 _NO_GROUP = "Flags"
 # absl associates flags with a module.
 _MODULE = "albert"
@@ -113,8 +100,6 @@ class CommandFlags:
         """
         located = list(expand_flagfiles(arguments))
         expanded = [argument for argument, _ in located]
-        if expanded != list(arguments):
-            expanded.insert(0, f"--undefok={','.join(_ABSL_FLAGS)}")
         try:
             # With unknown flags, which are reported together.
             rest = self._values([f"albert {command}", *expanded], True)[1:]

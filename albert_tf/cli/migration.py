@@ -1,6 +1,6 @@
 """What flags of other implementations are called here.
 
-The scripts are those of google-research/albert, Model Garden and version 0.1.
+The scripts are those of google-research/albert and Model Garden.
 docs/migration.md has the same tables.
 """
 
@@ -28,8 +28,7 @@ _EXPERIMENT = (
     "now a flag for each setting; --flagfile and --recipe read several",
 )
 _OUTPUT = ("output_dir, model_dir", "--output")
-_SEED = ("random_seed", "--seed")
-_BATCH = ("batch_size, predict_batch_size", "--eval_batch_size")
+_BATCH = ("predict_batch_size", "--eval_batch_size")
 _TOKENIZER = (
     "albert_config_file, bert_config_file, vocab_file, spm_model_file, "
     "sp_model_file, do_lower_case"
@@ -50,7 +49,6 @@ MIGRATION: dict[str, Rows] = {
             "user_defined_symbols, shuffle_input_sentence",
             "not needed: it is as for the released models",
         ),
-        _SEED,
     ),
     "create-data": (
         ("input_file", "--input"),
@@ -115,8 +113,6 @@ MIGRATION: dict[str, Rows] = {
         ("optimizer_type", "--optimizer"),
         _DISTRIBUTION,
         _EXPERIMENT,
-        _SEED,
-        ("batch_size", "--train_batch_size, or --eval_batch_size"),
     ),
     "finetune": (
         ("data_dir", "--data"),
@@ -128,7 +124,7 @@ MIGRATION: dict[str, Rows] = {
         ),
         (
             "train_feature_file, predict_feature_file, "
-            "predict_feature_left_file, cached_dir, cache_dir",
+            "predict_feature_left_file, cached_dir",
             "not needed: texts are tokenized when the command starts",
         ),
         (
@@ -151,7 +147,7 @@ MIGRATION: dict[str, Rows] = {
             "warmup_step, warmup_steps",
             "--num_warmup_steps, or --warmup_proportion",
         ),
-        ("batch_size, predict_batch_size", "--eval_batch_size"),
+        _BATCH,
         ("dropout_prob", "--head_dropout"),
         ("n_best_size", "--n_best"),
         ("num_keep_checkpoint", "--keep_checkpoint_max"),
@@ -168,7 +164,6 @@ MIGRATION: dict[str, Rows] = {
         _LOOP,
         _DISTRIBUTION,
         _EXPERIMENT,
-        _SEED,
     ),
     "predict": (
         ("predict_file", "--input"),
@@ -222,7 +217,6 @@ MIGRATION: dict[str, Rows] = {
         ),
         ("export_path, export_dir, model_export_path", "--output"),
         ("export_type", "--kind"),
-        ("licence", "--license"),
         ("max_seq_length", "--seq_length"),
         (f"{_TOKENIZER}, use_einsum", "not needed: it is read from --model"),
     ),

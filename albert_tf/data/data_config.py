@@ -26,8 +26,6 @@ SentenceOrder = Literal["sop", "nsp", "none"]
 OneSentenceChunks = Literal["drop", "random_next"]
 Masking = Literal["dynamic", "static"]
 
-# Settings that version 0.1.0 did not have.
-_NEW_SETTINGS = ("text_field", "encoding_errors")
 _PACKING_SETTINGS = ("pack", "max_sequences_per_row")
 
 
@@ -305,16 +303,11 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     def settings(self) -> dict[str, Any]:
         """Returns the settings that the records depend on, as JSON values.
 
-        Settings that version 0.1.0 did not have are left out if they have their
-        defaults, so that manifests of equal records are equal. Settings of
-        packing are left out unless records are packed.
+        Settings of packing are left out unless records are packed.
         """
         return {
             x.name: getattr(self, x.name)
             for x in settings_of(type(self))
             if x.description.on_resume != "not_recorded"
-            and not (
-                x.name in _NEW_SETTINGS and getattr(self, x.name) == x.default
-            )
             and (self.pack or x.name not in _PACKING_SETTINGS)
         }

@@ -52,8 +52,7 @@ class _File(TypedDict):
 
 class _SplitExtras(TypedDict, total=False):
     labels: Mapping[str, int]  # static masking only
-    kept_fraction: float  # since 0.2.0
-    shortcuts: Mapping[str, float]  # since 0.2.0, of pairs; `add_shortcuts`
+    shortcuts: Mapping[str, float]  # of pairs; `add_shortcuts`
 
 
 class _Shares(TypedDict):
@@ -66,24 +65,22 @@ class _Shares(TypedDict):
 
 class _Split(_SplitExtras, _Shares):
     files: list[_File]
+    kept_fraction: float
 
 
-class _TokenizerExtras(TypedDict, total=False):
+class _Tokenizer(TypedDict):
     file: str
     fingerprint: str
-
-
-class _Tokenizer(_TokenizerExtras):
     vocab_size: int
 
 
-class _Masking(TypedDict, total=False):
-    masking: Masking  # since 0.2.0; static before
+class _Packing(TypedDict, total=False):
     pack: bool  # only if True
     max_sequences_per_row: int  # only with pack
 
 
-class _Settings(_Masking):
+class _Settings(_Packing):
+    masking: Masking
     sentence_order: SentenceOrder
     max_seq_length: int
     max_predictions_per_seq: int

@@ -98,7 +98,7 @@ class RecordFile:
         settings = self.manifest["settings"]
         name = os.path.basename(self.path)
         for_training = name.startswith(SPLITS["train"])
-        is_text = settings.get("masking") == "dynamic" and for_training
+        is_text = settings["masking"] == "dynamic" and for_training
         return settings if is_text else None
 
     @property
@@ -232,7 +232,7 @@ def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
     first: dict[str, str] = {}  # fingerprint -> path
     for file in files:
         if file.manifest is not None:
-            fingerprint = file.manifest["tokenizer"].get("fingerprint")
+            fingerprint = file.manifest["tokenizer"]["fingerprint"]
             first.setdefault(fingerprint, file.path)
     if len(first) > 1:
         one, other, *_ = first.values()

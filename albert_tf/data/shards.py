@@ -253,7 +253,7 @@ def data_files(manifest: Mapping[str, Any]) -> list[str]:
         # These files may be replaced, so do not trust the manifest.
         if is_shard(file["name"])
     ]
-    # Version 0.1.0 did not record it, and had only one kind of tokenizer.
-    model = manifest.get("tokenizer", {}).get("file")
-    model = model if model in _MODEL_FILES else MODEL_FILE
-    return [model, SETTINGS_FILE, *names]
+    model = manifest["tokenizer"]["file"]
+    if model in _MODEL_FILES:
+        names.insert(0, model)
+    return [SETTINGS_FILE, *names]

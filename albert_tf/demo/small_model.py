@@ -8,6 +8,7 @@ from typing import Any
 
 import albert_tf
 from albert_tf.demo.stories import stories, write_stories
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 _DOCUMENTS = 4000
 
@@ -30,10 +31,10 @@ def pretrain_small_model(output: str | os.PathLike[str]) -> str:
     if not run.exists():
         folder.mkdir(parents=True, exist_ok=True)
         text = write_stories(folder / "stories.txt", _DOCUMENTS)
-        vocabulary = albert_tf.train_vocabulary(
+        vocabulary = train_vocabulary(
             (line for story in stories(_DOCUMENTS) for line in story),
             folder / "spiece",
-            albert_tf.VocabularyConfig(vocab_size=900, model_type="bpe"),
+            VocabularyConfig(vocab_size=900, model_type="bpe"),
             overwrite=True,  # It may be that of an interrupted call.
         )
         tokenizer = albert_tf.AlbertTokenizer.from_file(vocabulary)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from typing import Any, Literal
+from typing import Literal
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.class_weights import (
@@ -80,11 +80,11 @@ class FinetuneConfig(RunConfig):
         "the warm-up. linear, cosine: a decay that begins at that step.",
         group=LEARNING_RATE,
     )
-    bias_correction: bool | None = setting(
-        None,
+    bias_correction: bool = setting(
+        True,
         "Correct the bias of the optimizer's moments, which start at 0: short "
         "runs on few examples then fail less often (arXiv:2006.04884, "
-        "arXiv:2006.05987). Default: true, or as the run was started.",
+        "arXiv:2006.05987).",
         group=OPTIMIZER,
     )
     class_weights: ClassWeights | None = setting(
@@ -147,12 +147,6 @@ class FinetuneConfig(RunConfig):
     def _check_early_stopping(self) -> None:
         """Does nothing; `resolved` checks it, once the metric is known."""
 
-    @classmethod
-    def default_settings(cls) -> dict[str, Any]:
-        """Returns the defaults, for settings that an older run lacks."""
-        # Older runs have no bias correction.
-        return super().default_settings() | {"bias_correction": False}
-
     @property
     def fixed_length(self) -> bool:
         """Whether all batches have the same shape, as XLA requires."""
@@ -165,16 +159,13 @@ class FinetuneConfig(RunConfig):
             return self.num_warmup_steps
         return int(self.num_train_steps * self.warmup_proportion)
 
-    def resolved(
-        self, examples: int, best_metric: str, bias_correction: bool = True
-    ) -> FinetuneConfig:
+    def resolved(self, examples: int, best_metric: str) -> FinetuneConfig:
         """Fills in the settings that depend on the data and the folder.
 
         Args:
           examples: number of training examples.
           best_metric: metric that selects the best checkpoint; "" without a
             development set.
-          bias_correction: value of the setting if it is not given.
 
         Raises:
           InputError: if early stopping is set without a development set.
@@ -196,7 +187,4 @@ class FinetuneConfig(RunConfig):
             num_train_steps=num_train_steps,
             eval_steps=self.eval_steps or math.ceil(steps_per_epoch),
             best_metric=best_metric,
-            bias_correction=bias_correction
-            if self.bias_correction is None
-            else self.bias_correction,
         )

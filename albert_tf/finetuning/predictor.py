@@ -45,7 +45,6 @@ class BatchPredictor:
       model: the model.
       forward: maps the model and a batch, see `Features.pad`, to outputs by
         name, each `[batch, ...]`; runs in a graph.
-      token_outputs: names of the outputs with the shape `[batch, seq, ...]`.
       batch_size: number of examples per batch.
       fixed_length: length to pad all batches to, for static shapes (XLA); the
         last batch is then filled up to `batch_size`. None for the longest
@@ -59,7 +58,6 @@ class BatchPredictor:
         model: AlbertModel,
         forward: Callable[[AlbertModel, Tensors], Tensors],
         *,
-        token_outputs: Sequence[str] = (),
         batch_size: int = 32,
         fixed_length: int | None = None,
         progress: bool = False,
@@ -68,7 +66,6 @@ class BatchPredictor:
         self._strategy = strategy
         self._model = model
         self._forward = forward
-        self._token_outputs = frozenset(token_outputs)
         self._batch_size = batch_size
         self._fixed_length = fixed_length
         self._step: Callable | None = None
@@ -80,11 +77,10 @@ class BatchPredictor:
           features: features without columns, except for the model's inputs.
 
         Returns:
-          For each example, the outputs by name. Outputs per token are cut to
-          the example's longest sequence.
+          For each example, the outputs by name. Those of tokens are padded to
+          the longest sequence of the example's batch.
         """
         results: list[Outputs] = [{}] * features.num_examples
-        lengths = features.example_lengths
         batches = prediction_batches(
             features,
             batch_size=self._batch_size,
@@ -98,10 +94,7 @@ class BatchPredictor:
             outputs = self._outputs(self._fill_up(batch))
             for offset, example in enumerate(examples):
                 results[example] = {
-                    name: value[offset, : lengths[example]]
-                    if name in self._token_outputs
-                    else value[offset]
-                    for name, value in outputs.items()
+                    name: value[offset] for name, value in outputs.items()
                 }
         return results
 
@@ -186,7 +179,6 @@ def make_batch_predictor(
         strategy,
         model,
         task_type.forward,
-        token_outputs=task_type.token_outputs,
         batch_size=batch_size,
         fixed_length=task_type.max_seq_length if fixed_length else None,
         progress=progress,

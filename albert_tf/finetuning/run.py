@@ -44,7 +44,6 @@ from albert_tf.training.run_folder import (
     RunFolder,
     load_run_config,
     open_run_folder,
-    read_settings,
 )
 from albert_tf.training.schedules import describe_rate
 
@@ -175,9 +174,7 @@ def open_runs(
     )
     return [
         FinetuneRun(
-            config=each.resolved(
-                data.train.num_examples, metric, _bias_correction(each)
-            ),
+            config=each.resolved(data.train.num_examples, metric),
             strategy=strategy,
             task_type=task_type,
             data=data,
@@ -189,15 +186,6 @@ def open_runs(
         )
         for each, start in zip(configs, starts, strict=True)
     ]
-
-
-def _bias_correction(config: FinetuneConfig) -> bool:
-    """Returns whether a run corrects biases if the setting is not given."""
-    run_dir = os.fspath(config.output)
-    if not list_checkpoints(os.path.join(run_dir, FOLDER)):
-        return True
-    # Runs of older versions have no such setting, and no correction.
-    return bool(read_settings(run_dir).get("bias_correction"))
 
 
 def _dev_set(

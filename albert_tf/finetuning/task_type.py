@@ -51,8 +51,6 @@ class TaskType(ExampleReader):
         "class_weights", "label_smoothing", "temperature".
       has_head: whether the models have a head, with a dropout before it.
       perfect_score: the best possible value of the key metric.
-      token_outputs: names of the outputs of `forward` with the shape
-        `[batch, seq, ...]`.
       task_config: the task.
 
     Args:
@@ -82,11 +80,6 @@ class TaskType(ExampleReader):
         if self._tokenizer is None:
             raise ValueError(f"{type(self).__name__} has no tokenizer")
         return self._tokenizer
-
-    @property
-    def token_outputs(self) -> tuple[str, ...]:
-        """Names of the outputs with the shape `[batch, seq, ...]`."""
-        return ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -256,7 +249,8 @@ class TaskType(ExampleReader):
         Args:
           examples: the examples.
           features: their features, without labels.
-          outputs: outputs of `forward` for each example of `features`.
+          outputs: outputs of `forward` for each example of `features`; those of
+            tokens may be padded.
         """
 
     def average(self, members: Mapping[str, Sequence[Any]]) -> list[Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 from keras import ops
@@ -136,6 +137,16 @@ class SharedStack(keras.layers.Layer):
             (self._attention_scopes.index(a), self._ffn_scopes.index(f))
             for a, f in zip(attention_of, ffn_of, strict=True)
         ]
+
+    @contextlib.contextmanager
+    def first_layers(self, depth: int) -> Iterator[None]:
+        """Runs only the first `depth` layers during the block."""
+        blocks = list(self._blocks)
+        self._blocks = blocks[: depth * self.config.inner_group_num]
+        try:
+            yield
+        finally:
+            self._blocks = blocks
 
     def build(self, input_shape=None):
         """Creates the sets of weights, each in its scope."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -47,19 +47,8 @@ class LossAtDepth:
                 if isinstance(layer, SharedStack):
                     depth = layer.config.num_hidden_layers
                     if depth == model.config.num_hidden_layers:
-                        shallow.enter_context(_first_layers(layer, self.depth))
+                        shallow.enter_context(layer.first_layers(self.depth))
             return self.loss(model, batch, normalizers, seed)
-
-
-@contextlib.contextmanager
-def _first_layers(stack: SharedStack, depth: int) -> Iterator[None]:
-    """Runs only the first `depth` layers of a stack during the block."""
-    blocks = list(stack._blocks)
-    stack._blocks = blocks[: depth * stack.config.inner_group_num]
-    try:
-        yield
-    finally:
-        stack._blocks = blocks
 
 
 def loss_at_depth(loss: Loss, model: AlbertModel, depth: int) -> Loss:

@@ -306,8 +306,8 @@ def _check_vocabulary(run_dir: str, records: Records) -> None:
     path = os.path.join(run_dir, DATA_FILE)
     if records.manifest is None or not exists(path):
         return
-    theirs = read_manifest_file(path)["tokenizer"].get("fingerprint")
-    if theirs != records.manifest["tokenizer"].get("fingerprint"):
+    theirs = read_manifest_file(path)["tokenizer"]["fingerprint"]
+    if theirs != records.manifest["tokenizer"]["fingerprint"]:
         raise InputError(
             f"records {records.files[records.split][0].path}: made with a "
             f"different vocabulary than the run {run_dir}; make them with the "

@@ -19,7 +19,6 @@ _OUTPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 _CLASSES = {
     "AlbertTokenizer": AlbertTokenizer,
     "AlbertWordPieceTokenizer": AlbertWordPieceTokenizer,
-    "WordPieceTokenizer": AlbertWordPieceTokenizer,  # Before version 0.2.
 }
 
 

@@ -69,8 +69,8 @@ HUGGING_FACE_SLOW = {
 _FINGERPRINT = "vocabulary_sha256"
 # A longer one is taken as unknown.
 _LARGEST_LENGTH = 1 << 20
-# Settings that are off where a file of ours does not have them.
-_ADDED_SETTINGS = (
+# Settings of `AlbertTokenizer` that Hugging Face's do not have.
+_OWN_SETTINGS = (
     "replace_latex_quotes",
     "lower_characters_first",
     "match_special_tokens",
@@ -273,7 +273,7 @@ def check_settings(settings: dict[str, Any], source: str) -> None:
     for name, value in settings.items():
         if name == "digit_comma" and value in get_args(DigitComma):
             continue
-        if name not in ("do_lower_case", "strip_accents", *_ADDED_SETTINGS):
+        if name not in ("do_lower_case", "strip_accents", *_OWN_SETTINGS):
             raise InputError(f"{source}: {name}={shown(value)} is unknown")
         typed(settings, name, bool, False, source)
 
@@ -300,14 +300,14 @@ def _albert_tf_settings(config: dict[str, Any]) -> dict[str, Any]:
             f"digit_comma must be one of {', '.join(rules)}, not "
             f"{shown(config['digit_comma'])}"
         )
-    for name in ("do_lower_case", "keep_accents"):
+    for name in ("do_lower_case", "keep_accents", *_OWN_SETTINGS):
         if name not in config:
             raise ValueError(f"{name} is missing")
     return {
         "do_lower_case": typed(config, "do_lower_case", bool, True),
         "strip_accents": not typed(config, "keep_accents", bool, False),
         "digit_comma": config["digit_comma"],
-        **{name: typed(config, name, bool, False) for name in _ADDED_SETTINGS},
+        **{name: typed(config, name, bool, False) for name in _OWN_SETTINGS},
     }
 
 

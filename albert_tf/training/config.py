@@ -29,16 +29,6 @@ Optimizer = Literal["lamb", "adamw"]
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Distribution = Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"]
 
-# Names in the run.json of version 0.1 -> current names.
-RENAMED_SETTINGS = {
-    "keep_checkpoints": "keep_checkpoint_max",
-    "predict_batch_size": "eval_batch_size",
-    "save_steps": "save_checkpoints_steps",
-    "total_steps": "num_train_steps",
-}
-# Settings in the run.json of earlier versions that runs no longer have.
-REMOVED_SETTINGS = frozenset({"on_divergence", "rollback_window"})
-
 # The first and the last batch of a range, from 0.
 BatchRange = tuple[int, int]
 _RANGE = re.compile(r"(\d{1,15})-(\d{1,15})", re.ASCII)
@@ -289,7 +279,7 @@ class RunConfig(TrainingConfig):
         group=OPTIMIZER,
         bounds="[0, 1000]",
     )
-    bias_correction: bool | None = setting(
+    bias_correction: bool = setting(
         False,
         "Correct the bias of the optimizer's moments, which start at 0 (Adam, "
         "arXiv:1412.6980). Without it, as in the original, the first updates "

@@ -42,9 +42,6 @@ class MetricsAccumulator:
 
     def __init__(self, batch_size: int):
         self._batch_size = batch_size
-        self._reset()
-
-    def _reset(self):
         self._rows: list[np.ndarray] = []
         self._seconds = self._waited = 0.0
 
@@ -80,7 +77,7 @@ class MetricsAccumulator:
         if tokens is not None:
             values["tokens_per_second"] = float(tokens[0]) / self._seconds
         values["input_wait_share"] = min(1.0, self._waited / self._seconds)
-        self._reset()
+        self._rows, self._seconds, self._waited = [], 0.0, 0.0
         return values
 
 

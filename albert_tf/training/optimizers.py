@@ -298,7 +298,7 @@ def make_optimizer(config: RunConfig, model: AlbertModel) -> AdamW:
     return {"lamb": Lamb, "adamw": AdamW}[config.optimizer](
         weight_decay=config.weight_decay,
         rate_multipliers=multipliers,
-        bias_correction=bool(config.bias_correction),
+        bias_correction=config.bias_correction,
     )
 
 

@@ -33,7 +33,6 @@ from albert_tf.locks import create_locked, holder_of
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
 from albert_tf.training.checkpoint_files import list_checkpoints
-from albert_tf.training.config import REMOVED_SETTINGS, RENAMED_SETTINGS
 from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
 from albert_tf.training.workers import is_chief, on_chief
@@ -280,12 +279,7 @@ def _read_record(path: str) -> dict[str, Any]:
         raise InputError(
             f"{file} is not the record of a run; use another folder"
         )
-    current = {
-        RENAMED_SETTINGS.get(n, n): x
-        for n, x in record["settings"].items()
-        if n not in REMOVED_SETTINGS
-    }
-    return record | {"settings": current}
+    return record
 
 
 def _check_same_run(

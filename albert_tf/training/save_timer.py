@@ -20,7 +20,7 @@ class SaveTimer:
         self._steps = config.save_checkpoints_steps
         self._seconds = 60 * config.save_checkpoints_minutes
         self._total = total
-        self.restart()
+        self._since = time.monotonic()
 
     def restart(self) -> None:
         """Counts the minutes from now on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -331,6 +331,7 @@ class TrainLoop:
         self._total = sum_over_replicas(strategy)
         self._max_steps = max_steps
         self._compiled = False
+        self._iterator: Iterator[Any] | None = None
         self.launch_steps = 1
 
     def set_data(self, data: GlobalBatches) -> None:

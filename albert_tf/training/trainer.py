@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.callbacks import RunCallbacks
 from albert_tf.training.checkpoints import (
+    Checkpoints,
     assign_values,
     open_checkpoints,
     training_variables,
@@ -47,7 +49,7 @@ from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.result import TrainingResult
 from albert_tf.training.save_timer import SaveTimer
 from albert_tf.training.time_budget import TimeBudget
-from albert_tf.training.train_step import TrainLoop
+from albert_tf.training.train_step import TrainLoop, TrainStep
 from albert_tf.training.workers import (
     any_worker,
     check_same_step,
@@ -110,9 +112,6 @@ class Trainer:
                 self._averages = WeightAverages(
                     model.trainable_variables, config.ema_decay
                 )
-        self._phase: TrainingPhase | None = None  # the current one
-        self._checked: dict[int, GlobalBatches] = {}
-        self._skipped: tuple[BatchRange, ...] = ()
 
     def fit(
         self,
@@ -159,43 +158,38 @@ class Trainer:
         if callable(data):
             settings = (config.gradient_accumulation_steps, flops_per_example)
             data = [TrainingPhase(0, data, self._loss, *settings)]
-        self._phases = PhaseSequence(data, config.num_train_steps)
-        self._variables = training_variables(
+        phases = PhaseSequence(data, config.num_train_steps)
+        variables = training_variables(
             self._model, self._optimizer, self._loss_scale, self._averages
         )
-        self._checkpoints = checkpoints = open_checkpoints(
-            self._run_dir, config, self._variables, is_writer=self._chief
+        checkpoints = open_checkpoints(
+            self._run_dir, config, variables, is_writer=self._chief
         )
 
         def evaluate_of(step: int) -> Evaluate | None:
-            own = self._phases.of_checkpoint(step).evaluate or evaluate
+            own = phases.of_checkpoint(step).evaluate or evaluate
             if self._averages is None or own is None:
                 return own
             return self._averages.applied(own)
 
-        self._evaluations = Evaluations(config, evaluate_of, checkpoints)
-        self._callbacks = RunCallbacks(
+        run_callbacks = RunCallbacks(
             callbacks if self._chief else (), self._model, config
-        )
-        self._callbacks_stop = any_worker(
-            strategy, lambda: self._callbacks.stop
         )
         with (
             naming_lost_workers(strategy),
             graceful_stop() as stop,
             checkpoints or contextlib.nullcontext(),
         ):
-            self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
-            self._skipped = batches_to_skip(
+            skipped = batches_to_skip(
                 checkpoints.skipped if checkpoints else (),
                 config.skipped,
                 step or 0,
             )
             if checkpoints:
-                checkpoints.skipped = self._skipped
-            self._budget = TimeBudget(
+                checkpoints.skipped = skipped
+            budget = TimeBudget(
                 config.max_minutes,
                 self._schedule,
                 config.num_train_steps,
@@ -203,24 +197,45 @@ class Trainer:
                 mean=lambda x: self._total(x) / strategy.num_replicas_in_sync,
                 state=checkpoints.time if checkpoints else (),
             )
-            self._schedule = self._budget.schedule
             if step is None and initial_values:
-                names = self._variables.keys() & initial_values.keys()
-                given = {name: self._variables[name] for name in names}
+                names = variables.keys() & initial_values.keys()
+                given = {name: variables[name] for name in names}
                 assign_values(given, initial_values, "initial_values")
-            remaining = self._phases.remaining(step or 0)
-            for first, phase, end in remaining:
-                batches = self._checked[first] = self._batches(first, phase)
+            checked = {}
+            for first, phase, end in phases.remaining(step or 0):
+                batches = checked[first] = phase.batches(first, skipped)
                 micro_batches = phase.gradient_accumulation_steps
                 check_batches(batches, end - first, micro_batches, strategy)
             if start is not None:
                 start()
-            self._callbacks.begin(step or 0)
+            run_callbacks.begin(step or 0)
+            run = _Run(
+                config=config,
+                strategy=strategy,
+                model=self._model,
+                optimizer=self._optimizer,
+                loss_scale=self._loss_scale,
+                averages=self._averages,
+                phases=phases,
+                variables=variables,
+                checkpoints=checkpoints,
+                evaluations=Evaluations(config, evaluate_of, checkpoints),
+                callbacks=run_callbacks,
+                callbacks_stop=any_worker(strategy, lambda: run_callbacks.stop),
+                stop_requested=any_worker(strategy, stop.is_set),
+                skipped=skipped,
+                checked=checked,
+                budget=budget,
+                log=TrainingLog(config, self._run_dir, step or 0, self._chief),
+                timer=SaveTimer(config, self._total),
+                lines=read_metrics(self._run_dir) if self._run_dir else [],
+            )
             try:
-                result = self._run(step)
+                with contextlib.closing(run.log):
+                    result = run.train(step)
             except Divergence as divergence:
-                raise FloatingPointError(self._explain(divergence)) from None
-            self._callbacks.end()
+                raise FloatingPointError(run.explain(divergence)) from None
+            run_callbacks.end()
             # When `fit` returns, any worker may read what the chief wrote.
             on_chief(
                 strategy, checkpoints.wait if checkpoints else lambda: None
@@ -230,22 +245,66 @@ class Trainer:
             print_stop(result.steps, config, self._run_dir, early=early)
         return result
 
-    def _explain(self, divergence: Divergence) -> str:
-        assert self._phase is not None  # See `_enter_phase`.
+
+@dataclasses.dataclass
+class _CurrentPhase:
+    """A phase, what trains in it, and metrics since the last line logged."""
+
+    phase: TrainingPhase
+    batch_size: int
+    train_step: TrainStep
+    loop: TrainLoop
+    metrics: MetricsAccumulator
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Run:
+    """One call of `Trainer.fit`, once everything is checked.
+
+    Attributes:
+      checked: batches that were checked before, by the step of the first.
+      lines: lines of the log when the run is resumed.
+      current: the phase that is trained; None before the first step.
+    """
+
+    config: TrainingConfig
+    strategy: tf.distribute.Strategy
+    model: Any
+    optimizer: AdamW
+    loss_scale: DynamicLossScale | None
+    averages: WeightAverages | None
+    phases: PhaseSequence
+    variables: Mapping[str, tf.Variable]
+    checkpoints: Checkpoints | None
+    evaluations: Evaluations
+    callbacks: RunCallbacks
+    callbacks_stop: Callable[[], bool]
+    stop_requested: Callable[[], bool]
+    skipped: tuple[BatchRange, ...]
+    checked: dict[int, GlobalBatches]
+    budget: TimeBudget
+    log: TrainingLog
+    timer: SaveTimer
+    lines: list[dict[str, Any]]
+    current: _CurrentPhase | None = None
+
+    def explain(self, divergence: Divergence) -> str:
+        """Returns the error message of a run that has diverged."""
+        assert self.current is not None  # See `_enter_phase`.
         steps: list[int] = []
-        if self._checkpoints is not None:
+        if self.checkpoints is not None:
             # The chief may still be writing one.
-            self._checkpoints.wait()
-            steps = self._checkpoints.steps()
+            self.checkpoints.wait()
+            steps = self.checkpoints.steps()
         return explain_divergence(
             divergence,
             max(steps, default=0),
-            self._skipped,
-            batch_size=self._batch_size,
-            first_step=self._phase.first_step,
+            self.skipped,
+            batch_size=self.current.batch_size,
+            first_step=self.current.phase.first_step,
         )
 
-    def _run(self, restored: int | None) -> TrainingResult:
+    def train(self, restored: int | None) -> TrainingResult:
         """Trains until the last step or a stop.
 
         Args:
@@ -255,152 +314,152 @@ class Trainer:
         Raises:
           Divergence: if a step diverges.
         """
-        config = self._config
-        step, budget = restored or 0, self._budget
+        config = self.config
+        step, budget, log = restored or 0, self.budget, self.log
         metrics: Mapping[str, float] = {}
         interrupted = False
-        log = TrainingLog(config, self._run_dir, step, self._chief)
-        with contextlib.closing(log) as self._log:
-            if budget.last_decay:
-                self._log.end_at(budget.last_step)
-                self._log.note(budget.describe_decision())
-            self._timer = SaveTimer(config, self._total)
-            evaluation = self._catch_up(restored)
-            stopped_early = self._evaluations.stops_early(step)
-            phase_end = step
-            while not (interrupted or stopped_early or budget.is_last(step)):
-                if step == phase_end:
-                    phase_end = self._enter_phase(step)
-                end = config.next_stop(step, self._loop.launch_steps)
-                end = min(end, phase_end, budget.last_step)
-                self._run_steps(step, end)
-                step = end
-                ends = budget.is_last(step)
-                interrupted = self._stop_requested() and not ends
-                evaluates = ends or config.evaluates_at(step)
-                evaluates = evaluates and not interrupted
-                save = interrupted or ends or step == phase_end
-                save = self._timer.is_due(step) or save
-                if budget.decide(step, self._loop.launch_steps):
-                    self._log.end_at(budget.last_step)
-                    self._log.note(budget.describe_decision())
-                    save = True  # A resumed run has to know of it.
-                may_save = save or (config.best_metric and evaluates)
-                # Metrics are means since the last log line, so there has to be
-                # a line wherever a run may resume.
-                if may_save or step % config.log_steps == 0:
-                    metrics = self._log_training(step)
-                if save:
-                    self._save(step)
-                if evaluates:
-                    evaluation = self._evaluate_at(step, saved=save)
-                    stopped_early = self._evaluations.stops_early(step)
-                stopped_early = self._callbacks_stop() or stopped_early
-                if stopped_early and not save:
-                    self._save(step)
-            if budget.is_active:
-                self._log.note(budget.describe_end(step))
+        if budget.last_decay:
+            log.end_at(budget.last_step)
+            log.note(budget.describe_decision())
+        evaluation = self._catch_up(restored)
+        stopped_early = self.evaluations.stops_early(step)
+        phase_end = step
+        while not (interrupted or stopped_early or budget.is_last(step)):
+            if self.current is None or step == phase_end:
+                phase_end, self.current = self._enter_phase(step)
+            current = self.current
+            loop = current.loop
+            end = config.next_stop(step, loop.launch_steps)
+            end = min(end, phase_end, budget.last_step)
+            self._run_steps(current, step, end)
+            step = end
+            ends = budget.is_last(step)
+            interrupted = self.stop_requested() and not ends
+            evaluates = ends or config.evaluates_at(step)
+            evaluates = evaluates and not interrupted
+            save = interrupted or ends or step == phase_end
+            save = self.timer.is_due(step) or save
+            if budget.decide(step, loop.launch_steps):
+                log.end_at(budget.last_step)
+                log.note(budget.describe_decision())
+                save = True  # A resumed run has to know of it.
+            may_save = save or (config.best_metric and evaluates)
+            # Metrics are means since the last log line, so there has to be a
+            # line wherever a run may resume.
+            if may_save or step % config.log_steps == 0:
+                metrics = self._log_training(current, step)
+            if save:
+                self._save(step)
+            if evaluates:
+                evaluation = self._evaluate_at(step, saved=save)
+                stopped_early = self.evaluations.stops_early(step)
+            stopped_early = self.callbacks_stop() or stopped_early
+            if stopped_early and not save:
+                self._save(step)
+        if budget.is_active:
+            log.note(budget.describe_end(step))
         return TrainingResult(
             step,
             interrupted,
             metrics,
             evaluation,
             stopped_early,
-            {line["step"]: line["values"] for line in self._evaluations.lines},
+            {line["step"]: line["values"] for line in self.evaluations.lines},
         )
 
     def _catch_up(self, restored: int | None) -> Mapping[str, float]:
         """Makes up for what a stopped run did not do after its checkpoint."""
-        config, step = self._config, restored or 0
-        lines = read_metrics(self._run_dir) if self._run_dir else []
-        self._evaluations.restore(lines, step)
-        due = self._budget.is_last(step) or config.evaluates_at(step)
-        if due and not self._evaluations.is_done(step):
+        config, step = self.config, restored or 0
+        self.evaluations.restore(self.lines, step)
+        due = self.budget.is_last(step) or config.evaluates_at(step)
+        if due and not self.evaluations.is_done(step):
             return self._evaluate_at(step, saved=True)
         return {}
 
-    def _batches(self, step: int, phase: TrainingPhase) -> GlobalBatches:
-        return phase.batches(step, self._skipped)
-
-    def _enter_phase(self, step: int) -> int:
+    def _enter_phase(self, step: int) -> tuple[int, _CurrentPhase]:
         """Prepares training from a step on; returns the end of its phase."""
-        phase, end = self._phases.at(step)
+        phase, end = self.phases.at(step)
         # Building a dataset traces its functions, so reuse the checked one.
-        data = self._checked.pop(step, None) or self._batches(step, phase)
-        self._batch_size = static_batch_size(data.dataset)
-        if self._phase is not phase:
-            self._phase = phase
-            self._train_step = phase.train_step(
-                self._config,
-                self._model,
-                self._optimizer,
-                batch_size=self._batch_size,
-                replicas=self._strategy.num_replicas_in_sync,
-                loss_scale=self._loss_scale,
-                averages=self._averages,
-            )
-            self._loop = TrainLoop(
-                self._strategy,
-                self._train_step,
-                self._schedule,
-                self._config.steps_per_loop,
-            )
-        self._loop.set_data(data)
-        self._accumulator = MetricsAccumulator(self._batch_size)
-        self._budget.restart_rate()
-        if len(self._phases) > 1:
-            self._log.note(self._phases.describe(step))
+        data = self.checked.pop(step, None) or phase.batches(step, self.skipped)
+        current = self.current
+        if current is None or current.phase is not phase:
+            current = self._prepare(phase, static_batch_size(data.dataset))
+        current.loop.set_data(data)
+        current.metrics = MetricsAccumulator(current.batch_size)
+        self.budget.restart_rate()
+        if len(self.phases) > 1:
+            self.log.note(self.phases.describe(step))
         if phase.begin is not None and step == phase.first_step:
-            self._log.note(phase.begin(self._variables))
-        return end
+            self.log.note(phase.begin(self.variables))
+        return end, current
 
-    def _run_steps(self, step: int, end: int) -> None:
+    def _prepare(self, phase: TrainingPhase, batch_size: int) -> _CurrentPhase:
+        train_step = phase.train_step(
+            self.config,
+            self.model,
+            self.optimizer,
+            batch_size=batch_size,
+            replicas=self.strategy.num_replicas_in_sync,
+            loss_scale=self.loss_scale,
+            averages=self.averages,
+        )
+        loop = TrainLoop(
+            self.strategy,
+            train_step,
+            self.budget.schedule,
+            self.config.steps_per_loop,
+        )
+        metrics = MetricsAccumulator(batch_size)
+        return _CurrentPhase(phase, batch_size, train_step, loop, metrics)
+
+    def _run_steps(self, current: _CurrentPhase, step: int, end: int) -> None:
         """Runs the steps in [`step`, `end`), counted from 0."""
-        rows, seconds, waited = self._loop.run(step, end)
-        self._accumulator.update(rows, seconds, waited)
-        if found := find_divergence(rows, self._config.max_loss):
+        rows, seconds, waited = current.loop.run(step, end)
+        current.metrics.update(rows, seconds, waited)
+        if found := find_divergence(rows, self.config.max_loss):
             offset, reason = found
             raise Divergence(step + offset, reason)
-        self._log.advance(end - step)
+        self.log.advance(end - step)
 
-    def _log_training(self, step: int) -> Mapping[str, float]:
+    def _log_training(
+        self, current: _CurrentPhase, step: int
+    ) -> Mapping[str, float]:
         """Logs and returns the metrics of the steps since the last call."""
-        phase = self._phase
-        assert phase is not None  # `_enter_phase` has set it.
-        metrics = self._accumulator.result(self._train_step.row_names)
-        names = self._train_step.detail_names
+        phase, train_step = current.phase, current.train_step
+        metrics = current.metrics.result(train_step.row_names)
+        names = train_step.detail_names
         details = {name: metrics.pop(name) for name in names}
-        if len(self._phases) > 1:
-            metrics["phase"] = self._phases.number(phase)
-        metrics["learning_rate"] = float(self._schedule(step - 1))
-        if self._loss_scale is not None:
-            metrics["loss_scale"] = float(self._loss_scale.scale)
+        if len(self.phases) > 1:
+            metrics["phase"] = self.phases.number(phase)
+        metrics["learning_rate"] = float(self.budget.schedule(step - 1))
+        if self.loss_scale is not None:
+            metrics["loss_scale"] = float(self.loss_scale.scale)
         if phase.flops_per_example:
             flops = metrics["examples_per_second"] * phase.flops_per_example
             metrics["gflops_per_second"] = flops / 1e9
-        self._log.report(step, "train", metrics, details)
-        self._callbacks.report_training(step, metrics)
+        self.log.report(step, "train", metrics, details)
+        self.callbacks.report_training(step, metrics)
         return metrics
 
     def _save(self, step: int) -> None:
-        self._timer.restart()
-        if self._checkpoints is None:
+        self.timer.restart()
+        if self.checkpoints is None:
             return
-        if not self._checkpoints.is_finite():
+        if not self.checkpoints.is_finite():
             raise Divergence(step - 1, "a weight is not finite")
-        self._checkpoints.time = self._budget.state
-        self._checkpoints.save(step)
+        self.checkpoints.time = self.budget.state
+        self.checkpoints.save(step)
 
     def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:
         """Evaluates, and keeps the checkpoint if it is the best so far."""
         began = time.monotonic()
-        evaluation, best = self._evaluations.run(step)
-        self._budget.add_evaluation(time.monotonic() - began)
+        evaluation, best = self.evaluations.run(step)
+        self.budget.add_evaluation(time.monotonic() - began)
         if evaluation:
-            self._log.report(step, "eval", evaluation)
-        self._callbacks.end_epoch(step, evaluation)
+            self.log.report(step, "eval", evaluation)
+        self.callbacks.end_epoch(step, evaluation)
         if best:
             if not saved:
                 self._save(step)
-            self._evaluations.keep(best)
+            self.evaluations.keep(best)
         return evaluation

@@ -1,4 +1,4 @@
-"""`albert_tf.ablate` at the smallest scale, with small models."""
+"""`ablate` at the smallest scale, with small models."""
 
 import dataclasses
 import json
@@ -8,8 +8,10 @@ import pytest
 
 import albert_tf
 from albert_tf.ablation import runner
-from albert_tf.ablation.config import SCALES
+from albert_tf.ablation.config import SCALES, AblationConfig
+from albert_tf.ablation.run import ablate
 from albert_tf.ablation.studies import STUDIES
+from albert_tf.ablation.study import Study, StudyRow
 
 ONE_LAYER = {"num_hidden_layers": 1}
 
@@ -34,9 +36,7 @@ def config(text, tmp_path):
             "scale": "smoke",
             "seeds": 1,
         }
-        return albert_tf.AblationConfig(
-            output=tmp_path / name, **defaults | settings
-        )
+        return AblationConfig(output=tmp_path / name, **defaults | settings)
 
     return make
 
@@ -64,50 +64,48 @@ def test_killed_study_resumes(config, monkeypatch):
             raise MemoryError
         return recorded(config)
 
-    whole = albert_tf.ablate(study, config("whole"))
+    whole = ablate(study, config("whole"))
     assert "| SOP " in whole.table()
     rows = whole.studies[0].rows
     assert all(0 <= row.mean("nsp_accuracy") <= 1 for row in rows)
 
     monkeypatch.setattr(runner, "pretrain", killed_in_the_second)
     with pytest.raises(MemoryError):
-        albert_tf.ablate(study, config("killed"))
+        ablate(study, config("killed"))
     (first,) = trained
     monkeypatch.setattr(runner, "pretrain", recorded)
-    albert_tf.ablate(study, config("killed"))
+    ablate(study, config("killed"))
     assert trained.count(first) == 1
     assert len(trained) == 2
     assert scores_of(config("killed")) == scores_of(config("whole"))
 
     trained.clear()
-    albert_tf.ablate(study, config("whole"))
+    ablate(study, config("whole"))
     assert trained == []
     with pytest.raises(albert_tf.InputError, match="seeds=1, not 3"):
-        albert_tf.ablate("5", config("whole", seeds=3))
+        ablate("5", config("whole", seeds=3))
 
 
 @pytest.mark.slow
 def test_parallel_runs_have_the_same_scores(config, capfd):
-    grown = albert_tf.Study(
+    grown = Study(
         name="grown",
         title="Grown",
         rows=(
-            albert_tf.StudyRow("1 layer", values=ONE_LAYER),
-            albert_tf.StudyRow(
+            StudyRow("1 layer", values=ONE_LAYER),
+            StudyRow(
                 "2 layers",
                 values={"num_hidden_layers": 2},
                 grown_from=(ONE_LAYER,),
             ),
         ),
     )
-    wide = albert_tf.StudyRow(
-        "wide", values={**ONE_LAYER, "intermediate_size": 512}
-    )
-    own = albert_tf.Study(name="own", title="Own", rows=(wide,))
+    wide = StudyRow("wide", values={**ONE_LAYER, "intermediate_size": 512})
+    own = Study(name="own", title="Own", rows=(wide,))
     scores, printed = [], []
     for num_workers in (1, 2):
         settings = config(str(num_workers), num_workers=num_workers)
-        albert_tf.ablate([grown, own], settings)
+        ablate([grown, own], settings)
         scores += scores_of(settings)
         printed.append(capfd.readouterr())
     for one, other in zip(scores[:3], scores[3:], strict=True):
@@ -128,16 +126,16 @@ def test_missing_packages_are_reported_first(config, monkeypatch, package):
     settings = config("studies")
     install = f"pip install {package.partition('.')[0]}"
     with pytest.raises(albert_tf.InputError, match=install):
-        albert_tf.ablate("dropout", settings)
+        ablate("dropout", settings)
     assert not settings.output.exists()
 
 
 def test_invalid_model_creates_no_folder(config):
-    row = albert_tf.StudyRow("odd", values={"num_attention_heads": 7})
-    study = albert_tf.Study(name="heads", title="Heads", rows=(row,))
+    row = StudyRow("odd", values={"num_attention_heads": 7})
+    study = Study(name="heads", title="Heads", rows=(row,))
     settings = config("studies")
     with pytest.raises(albert_tf.InputError, match="num_attention_heads=7"):
-        albert_tf.ablate(study, settings)
+        ablate(study, settings)
     assert not settings.output.exists()
 
 
@@ -152,10 +150,10 @@ def test_downstream_scores(config, tmp_path, columns):
     ]
     table = tmp_path / "table.csv"
     table.write_text("\n".join([",".join(names), *rows]) + "\n")
-    study = albert_tf.Study(
+    study = Study(
         name="base",
         title="Base",
-        rows=(albert_tf.StudyRow("base", values=ONE_LAYER),),
+        rows=(StudyRow("base", values=ONE_LAYER),),
     )
     settings = config(
         "studies",
@@ -165,7 +163,7 @@ def test_downstream_scores(config, tmp_path, columns):
         pair_column=columns[1],
         label_column=columns[2],
     )
-    (result,) = albert_tf.ablate(study, settings).studies
+    (result,) = ablate(study, settings).studies
     assert result.score == "downstream_accuracy"
     assert 0 <= result.rows[0].mean("downstream_accuracy") <= 1
     run_json = next((settings.output / "classifiers").glob("*/run.json"))
@@ -190,10 +188,10 @@ def test_only_the_runs_of_table_5_are_fine_tuned_on_pairs(tmp_path):
             STUDIES["sentence_order"].with_rows("SOP"),
         )
     ]
-    settings = albert_tf.AblationConfig(
+    settings = AblationConfig(
         output=tmp_path / "studies", scale="smoke", seeds=1
     )
-    dropout, order = albert_tf.ablate(one_layer, settings).studies
+    dropout, order = ablate(one_layer, settings).studies
     assert not dropout.has("downstream_accuracy")
     assert order.has("downstream_accuracy")
     assert order.has("nsp_accuracy")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import albert_tf
+from albert_tf.ablation.config import AblationConfig
 from albert_tf.ablation.data import (
     StudyData,
     choose_vocab_size,
@@ -27,7 +28,7 @@ def own_text(tmp_path):
             for n in range(documents)
         )
         path.write_text("\n".join(lines))
-        return albert_tf.AblationConfig(
+        return AblationConfig(
             output=tmp_path / "studies",
             input=str(path),
             **{"scale": "smoke"} | settings,
@@ -89,19 +90,19 @@ def test_vocabulary_is_chosen_by_the_text(own_text):
     huge = choose_vocab_size(own_text(5000, scale="minutes")).scale_settings
     assert huge.vocab_size == huge.max_vocab_size == 4000
     assert choose_vocab_size(own_text(18, vocab_size=99)).vocab_size == 99
-    default = albert_tf.AblationConfig(output="x", scale="smoke")
+    default = AblationConfig(output="x", scale="smoke")
     assert choose_vocab_size(default) == default
 
 
 def test_text_is_read_as_create_data_reads_it():
     assert (
-        albert_tf.AblationConfig(output="x").text_format
+        AblationConfig(output="x").text_format
         == albert_tf.PretrainingDataConfig.text_format
     )
 
 
 def test_chronicles_have_a_record_each(tmp_path):
-    config = albert_tf.AblationConfig(output=tmp_path, scale="minutes")
+    config = AblationConfig(output=tmp_path, scale="minutes")
     data = StudyData(config, tmp_path)
     data.prepare(["sop"])
     manifest = json.loads((data.records("sop") / "manifest.json").read_text())
@@ -112,7 +113,7 @@ def test_chronicles_have_a_record_each(tmp_path):
 
 
 def test_pair_tables(tmp_path):
-    config = albert_tf.AblationConfig(output=tmp_path, scale="smoke")
+    config = AblationConfig(output=tmp_path, scale="smoke")
     tables = StudyData(config, tmp_path).pair_tables()
     sizes = [config.scale_settings.train_pairs, config.scale_settings.dev_pairs]
     texts = []

@@ -265,7 +265,10 @@ BAD_INPUT = {
         ("--text=a --input=b", "either --text or --input"),
         ("--text=a --from=tfds", "requires --glue_s"),
         ("--glue_submission=new", "requires --data or --from"),
-        ("--batch_size=1", "--batch_size is now called --eval_batch_size"),
+        (
+            "--predict_batch_size=1",
+            "--predict_batch_size is now called --eval_batch_size",
+        ),
         ("--text=a --null_threshold=nan", "null_threshold=nan must be finite"),
         ("--text=a --eval_batch_size=0", "eval_batch_size=0 must be in [1"),
         ("--text=a --output=", "output='' must not be empty"),

@@ -7,12 +7,10 @@
 import contextlib
 import importlib
 import os
-import pathlib
 import random
 import shlex
 import shutil
 import stat
-import tarfile
 
 import pytest
 
@@ -37,13 +35,12 @@ PATHS = (
     *("gs://", "hf://", "kaggle://", "://", "text.txt,", "*", "[", "new"),
     *("text.txt/x", "data/manifest.json", "~", "$HOME", "-", "--", "new\n"),
 )
-# Runs, models, exports and records, of version 0.1.
-OLD = pathlib.Path(__file__).parent / "data_0_1"
+# Runs, models, exports and records.
 USABLE = (
-    *("old/run", "old/records", "old/pretrainer", "old/exports/task_classes"),
-    *("old/finetuned/classes", "old/finetuned/joint_spans", "old/seeds"),
-    *("old/interrupted/words", "old/finetuned/number,old/finetuned/number"),
-    *("tasks/classes.csv", "tasks/squad2.json", "tasks/words.txt", "tasks"),
+    *("run", "records", "pretrainer", "exports/task_classes", "seeds"),
+    *("finetuned/classes", "finetuned/joint_spans", "interrupted/run"),
+    "finetuned/classes,finetuned/classes",
+    *("tasks/classes.csv", "tasks/squad2.json", "tasks/words.txt"),
 )
 # What could take long, or asks a network, is left out.
 LEFT_OUT = {"tpu", "gcp_project", "tpu_zone", "debug", "num_workers"}
@@ -51,7 +48,7 @@ WHOLE = ("parameters", "memory", "run", "data", "start", "", "absent")
 
 
 @pytest.fixture(scope="module")
-def folder(folder):
+def folder(folder, artifacts):
     """The module's folder, with files that are of no use."""
     (folder / "empty.txt").write_text("")
     (folder / "binary").write_bytes(bytes(range(256)) * 40)
@@ -59,9 +56,7 @@ def folder(folder):
     (folder / "config.json").write_text('{"hidden_size": [], "vocab_size": 1}')
     (folder / "squad.json").write_text('{"data": [{"paragraphs": 5}]}')
     (folder / "train.csv").write_text("text,label\na,b\nc,d\n")
-    with tarfile.open(OLD / "artifacts.tar.xz") as archive:
-        archive.extractall(folder / "old", filter="data")
-    shutil.copytree(OLD / "tasks", folder / "tasks")
+    shutil.copytree(artifacts, folder, dirs_exist_ok=True)
     (folder / "loop").symlink_to("loop")
     with contextlib.suppress(PermissionError):  # The device is /dev/null.
         os.mknod(folder / "device", stat.S_IFCHR | 0o666, os.makedev(1, 3))

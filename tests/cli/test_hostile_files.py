@@ -47,7 +47,7 @@ READS = {
     "export --check=exports/litert_encoder": "exports/litert_encoder",
     "analyze run interrupted/run": "interrupted/run",
     "analyze parameters run": "run",
-    "analyze records": "records",
+    "analyze data records": "records",
     "analyze similarity pretrainer --input=text.txt": "pretrainer text.txt",
     "train-vocab --input=text.txt --output=new --vocab_size=40": "text.txt",
     "create-data --input=text.txt --spm_model_file=vocab/spiece.model "

@@ -139,10 +139,9 @@ def test_all_unknown_flags_are_reported_at_once(capsys):
 
 def test_unknown_flags_of_flagfiles(tmp_path, capsys):
     path = tmp_path / "flags"
-    path.write_text("--input_file=a\n--do_permutation\n--pdb=false\n")
+    path.write_text("--input_file=a\n--do_permutation\n")
     assert main(["create-data", f"--flagfile={path}"]) == 2
     error = capsys.readouterr().err
     assert (
         "--input_file is now called --input; --do_permutation is not" in error
     )
-    assert "pdb" not in error

@@ -310,7 +310,6 @@ def test_oddities_are_counted_and_kept_as_text(
             "control_pieces": 6,
         }
         assert manifest["settings"]["encoding_errors"] == "replace"
-        assert "text_field" not in manifest["settings"]
         files = manifest["splits"]["train"]["files"]
         digests.append([file["sha256"] for file in files])
     assert digests[0] == digests[1]

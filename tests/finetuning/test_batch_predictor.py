@@ -41,12 +41,15 @@ def outputs(features, strategy, packed=True, **settings):
         logits = model(batch)
         return {"logits": logits, "first": logits[:, 0]}
 
-    predictor = BatchPredictor(
-        strategy, model, forward, token_outputs=["logits"], **settings
-    )
+    predictor = BatchPredictor(strategy, model, forward, **settings)
     # Twice, like repeated evaluations in a run.
     predictor(features)
-    return predictor(features)
+    return [
+        {**found, "logits": found["logits"][:length]}
+        for found, length in zip(
+            predictor(features), features.lengths, strict=True
+        )
+    ]
 
 
 @pytest.fixture(scope="module")

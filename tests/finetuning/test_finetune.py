@@ -153,23 +153,6 @@ def test_half_of_dev_selects_and_the_other_half_is_scored(
         finetune(config, task_config, without)
 
 
-def test_runs_of_older_versions_go_on_without_bias_correction(
-    checkpoint, files, task_config, tmp_path
-):
-    folder = tmp_path / "run"
-    config = settings(checkpoint, folder, 4, bias_correction=False)
-    finetune(config, task_config, files)
-    record = json.loads((folder / "run.json").read_text())
-    assert record["settings"].pop("bias_correction") is False
-    (folder / "run.json").write_text(json.dumps(record))
-    default = settings(checkpoint, folder, 4)
-    for _ in range(2):
-        assert finetune(default, task_config, files).step == 4
-    config = settings(checkpoint, folder, 4, bias_correction=True)
-    with pytest.raises(InputError, match="bias_correction=false, not true"):
-        finetune(config, task_config, files)
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [

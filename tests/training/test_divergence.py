@@ -175,6 +175,8 @@ def test_first_step_that_is_bad_is_found():
     rows[1, 0, 0] = np.nan
     assert find_divergence(rows) == (1, "the loss is nan")
     assert find_divergence(rows, 1.5) == (1, "the loss is nan")
+    rows[0, 0, 0] = np.inf
+    assert find_divergence(rows) == (0, "the loss is inf")
 
 
 RANGES = [(3, 4), (6, 6), (1, 8)]

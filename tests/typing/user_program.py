@@ -29,7 +29,7 @@ def train(data: str) -> list[dict[str, object]]:
         kind="task",
         config=albert_tf.ExportConfig(overwrite=True),
     )
-    return albert_tf.predict("sst2", ["A quiet, lovely film."])
+    return albert_tf.Predictor("sst2")(["A quiet, lovely film."])
 
 
 def embed(texts: list[str]) -> np.ndarray:

@@ -151,11 +151,6 @@ class QuestionAnswering(TaskType):
 
         return AlbertQuestionAnswering
 
-    @property
-    def token_outputs(self):
-        """The logits of the v1 head."""
-        return () if self._joint else ("start_logits", "end_logits")
-
     def model_arguments(self):
         """Returns the head and the number of its candidates."""
         names = ("head", "start_n_top", "end_n_top")

@@ -29,7 +29,6 @@ class TokenClassification(TaskType):
     name = "token_classification"
     loss_settings = ("class_weights", "label_smoothing")
     reads_lines = True
-    token_outputs = ("logits",)
 
     @classmethod
     def known_tasks(cls):
