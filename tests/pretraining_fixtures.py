@@ -395,14 +395,20 @@ def pretrained(records, tmp_path_factory, pretrain_config):
 
 
 @pytest.fixture
-def copied_run(pretrained, tmp_path):
-    """Returns `copy(steps)`: `pretrained` as if killed after `steps`."""
+def rewound(tmp_path):
+    """Returns `rewound(run, step)`: a copy of a run, killed after a step."""
 
-    def copy(steps=12):
-        folder = shutil.copytree(pretrained, tmp_path / "run")
-        for step in range(steps + 1, 13):
-            for path in folder.glob(f"checkpoints/step-{step:08d}.*"):
+    def copy(run, step):
+        folder = shutil.copytree(run, tmp_path / "run")
+        for path in folder.glob("checkpoints/step-*.*"):
+            if int(path.name.removeprefix("step-").split(".")[0]) > step:
                 path.unlink()
         return folder
 
     return copy
+
+
+@pytest.fixture
+def copied_run(pretrained, rewound):
+    """Returns `copy(steps)`: `pretrained` as if killed after `steps`."""
+    return lambda steps=12: rewound(pretrained, steps)

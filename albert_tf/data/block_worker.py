@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
+from typing import Any
 
 import numpy as np
 
+from albert_tf.data.array_ops import ArrayOps
 from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined
 from albert_tf.data.data_config import (
     MaskingConfig,
@@ -22,7 +23,9 @@ from albert_tf.data.data_config import (
 from albert_tf.data.documents import TextBlock
 from albert_tf.data.masking import mask_words, num_predictions
 from albert_tf.data.record_writer import (
+    Ragged,
     frame_records,
+    join_frames,
     serialize_examples,
 )
 from albert_tf.data.row_packing import pack_chunks
@@ -48,6 +51,8 @@ _TASK_BYTES = 24 << 20
 
 # Part of the seeds, so that the random streams of the splits differ.
 SPLIT_TAGS = {"train": 0, "heldout": 1}
+
+_Features = Mapping[str, Any]  # arguments of `serialize_examples`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +80,8 @@ class BlockRecords:
       label_counts: int64 `[vocab_size]`, how often each id is a label.
       shards: for each shard, the lengths of its records and the concatenated
         records, both with TFRecord framing.
+      unmasked: for each shard, the features of text that `HeldoutMasker` is yet
+        to make records of, which replaces `shards`.
     """
 
     index: int
@@ -82,23 +89,15 @@ class BlockRecords:
     num_bytes: int
     counts: collections.Counter[str]
     label_counts: np.ndarray
-    shards: list[tuple[np.ndarray, bytes]]
+    shards: list[tuple[np.ndarray, bytes]] = dataclasses.field(
+        default_factory=list
+    )
+    unmasked: list[dict[str, Ragged]] = dataclasses.field(default_factory=list)
 
     @property
     def oddities(self) -> collections.Counter[str]:
         """Counts of the `ODDITIES` that are found after reading the text."""
         return collections.Counter(control_pieces=self.counts["control_pieces"])
-
-
-def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
-    """Returns the lengths of frames, uint32 `[frames]`, and their bytes."""
-    return np.array(list(map(len, frames)), np.uint32), b"".join(frames)
-
-
-def split_frames(lengths: np.ndarray, joined: bytes) -> list[bytes]:
-    """Reverses `join_frames`."""
-    ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    return [joined[start:end] for start, end in itertools.pairwise([0, *ends])]
 
 
 class BlockWorker:
@@ -158,41 +157,54 @@ class BlockWorker:
                     for piece in self.control_pieces
                 ),
             )
-        label_counts = np.zeros(len(self.table.word_starts), np.int64)
-        shards: list[list[bytes]] = [[] for _ in range(num_shards)]
-        if config.masking == "static":
-            records_of_pass = self._masked_records
-        elif config.pack and block.split == "train":
-            records_of_pass = self._packed_records
-        else:
-            records_of_pass = self._text_records
-        for number in task.passes:
-            rng = np.random.default_rng((*seed, number))
-            for records in records_of_pass(
-                documents, rng, counts, label_counts
-            ):
-                shard_of_record = rng.integers(num_shards, size=len(records))
-                for shard, frame in zip(
-                    shard_of_record, frame_records(records), strict=True
-                ):
-                    shards[shard].append(frame)
-        return BlockRecords(
+        result = BlockRecords(
             block.index,
             block.split,
             block.num_bytes if task.passes.start == 0 else 0,
             counts,
-            label_counts,
-            [join_frames(frames) for frames in shards],
+            np.zeros(len(self.table.word_starts), np.int64),
         )
+        shards: list[list[bytes]] = [[] for _ in range(num_shards)]
+        is_heldout = block.split == "heldout"
+        if config.masking == "static":
+            features_of_pass = self._masked_features
+        elif config.pack and not is_heldout:
+            features_of_pass = self._packed_features
+        else:
+            features_of_pass = self._text_features
+        for number in task.passes:
+            rng = np.random.default_rng((*seed, number))
+            for features in features_of_pass(
+                documents, rng, counts, result.label_counts
+            ):
+                number_of_records = len(next(iter(features.values())))
+                shard_of_record = rng.integers(
+                    num_shards, size=number_of_records
+                )
+                if is_heldout and config.masking == "dynamic":
+                    result.unmasked = [
+                        {
+                            name: feature.select(shard_of_record == shard)
+                            for name, feature in features.items()
+                        }
+                        for shard in range(num_shards)
+                    ]
+                    continue
+                frames = frame_records(serialize_examples(features))
+                for shard, frame in zip(shard_of_record, frames, strict=True):
+                    shards[shard].append(frame)
+        if not result.unmasked:
+            result.shards = list(map(join_frames, shards))
+        return result
 
-    def _text_records(
+    def _text_features(
         self,
         documents: TokenizedDocuments,
         rng: np.random.Generator,
         counts: collections.Counter[str],
         label_counts: np.ndarray,
-    ) -> Iterator[list[bytes]]:
-        """Yields records of unmasked chunks; adds to the counts."""
+    ) -> Iterator[_Features]:
+        """Yields features of unmasked chunks; adds to the counts."""
         config = self.config
         cut = cut_joined if config.sentence_order == "none" else cut_chunks
         chunks, chunk_counts = cut(
@@ -205,16 +217,16 @@ class BlockWorker:
         counts.update(chunk_counts)
         self._count_text(chunks, range(len(chunks)), counts)
         _count_tokens(documents, label_counts)
-        yield serialize_examples(chunks.features())
+        yield chunks.features()
 
-    def _packed_records(
+    def _packed_features(
         self,
         documents: TokenizedDocuments,
         rng: np.random.Generator,
         counts: collections.Counter[str],
         label_counts: np.ndarray,
-    ) -> Iterator[list[bytes]]:
-        """Yields records of rows of unmasked chunks; adds to the counts."""
+    ) -> Iterator[_Features]:
+        """Yields features of rows of unmasked chunks; adds to the counts."""
         config = self.config
         rows, chunk_counts = pack_chunks(
             documents,
@@ -227,7 +239,7 @@ class BlockWorker:
         counts.update(chunk_counts, sequences=len(rows.chunks))
         self._count_text(rows.chunks, rows.row_starts[:-1], counts)
         _count_tokens(documents, label_counts)
-        yield serialize_examples(rows.features())
+        yield rows.features()
 
     def _count_text(
         self,
@@ -247,21 +259,20 @@ class BlockWorker:
             input_tokens=int(lengths.sum()),
         )
         if len(chunks):
-            predictions = np.add.reduceat(
-                num_predictions(lengths, config), first_chunks
-            )
+            quotas = num_predictions(self.config.max_seq_length, config)
+            predictions = np.add.reduceat(quotas[lengths], first_chunks)
             counts["predictions"] += int(
                 np.minimum(predictions, config.max_predictions_per_seq).sum()
             )
 
-    def _masked_records(
+    def _masked_features(
         self,
         documents: TokenizedDocuments,
         rng: np.random.Generator,
         counts: collections.Counter[str],
         label_counts: np.ndarray,
-    ) -> Iterator[list[bytes]]:
-        """Yields records of masked pairs, Google's format; adds to counts."""
+    ) -> Iterator[_Features]:
+        """Yields features of masked pairs, as Google's; adds to the counts."""
         config = self.config
         pairs, pair_counts = draw_sentence_pairs(
             documents,
@@ -272,29 +283,35 @@ class BlockWorker:
             one_sentence_chunks=config.one_sentence_chunks,
         )
         counts.update(pair_counts)
+        ops = ArrayOps(rng)
+        quotas = num_predictions(config.max_seq_length, config)
         for first in range(0, len(pairs), _MASKING_BATCH):
             batch = pairs[first : first + _MASKING_BATCH]
             packed = pack_pairs(
-                documents.tokens, batch, self.table, config.max_seq_length
+                ops,
+                documents.tokens,
+                batch,
+                self.table,
+                config.max_seq_length,
             )
-            masked = mask_words(packed, self.table, rng, config)
-            yield serialize_examples(
-                {
-                    "input_ids": masked.input_ids,
-                    "input_mask": packed.input_mask,
-                    "segment_ids": packed.segment_ids,
-                    "token_boundary": packed.token_boundary,
-                    "masked_lm_positions": masked.positions,
-                    "masked_lm_ids": masked.ids,
-                    "masked_lm_weights": masked.weights,
-                    "next_sentence_labels": batch.labels[:, None],
-                }
+            masked = mask_words(
+                ops, packed, quotas[packed.lengths], self.table, config
             )
+            yield {
+                "input_ids": masked.input_ids,
+                "input_mask": packed.input_mask,
+                "segment_ids": packed.segment_ids,
+                "token_boundary": packed.token_boundary,
+                "masked_lm_positions": masked.positions,
+                "masked_lm_ids": masked.ids,
+                "masked_lm_weights": masked.weights,
+                "next_sentence_labels": batch.labels[:, None],
+            }
             counts.update(
                 instances=len(batch),
                 pairs=int(np.count_nonzero(batch.b_lengths)),
                 label_1=int(batch.labels.sum()),
-                input_tokens=int(packed.input_mask.sum()),
+                input_tokens=int(packed.lengths.sum()),
                 kept_tokens=int(packed.is_text.sum()),
                 predictions=int(masked.weights.sum()),
             )

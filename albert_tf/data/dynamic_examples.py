@@ -13,16 +13,14 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.data.data_config import MaskingConfig, SentenceOrder
-from albert_tf.data.graph_masking import (
-    fold_in,
-    mask_words,
-    num_predictions,
-)
+from albert_tf.data.masking import mask_words, num_predictions
 from albert_tf.data.packed_rows import (
     join_rows,
     share_predictions,
     split_rows,
 )
+from albert_tf.data.sentence_pairs import SentencePairs, pack_pairs
+from albert_tf.data.tensor_ops import TensorOps, fold_in
 from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
 
@@ -81,7 +79,7 @@ def make_examples(
 
     A chunk is split into A and B at a uniformly drawn sentence boundary. If it
     has none, it becomes A without B and has no order: a boundary inside a
-    sentence would reveal it. The two segments are never identical.
+    sentence would reveal it.
 
     Args:
       records: `CHUNK_FEATURES` of `[rows]` records. `tokens` are 1 to
@@ -96,13 +94,15 @@ def make_examples(
       The features of `pretraining_dataset`.
     """
     if not settings.max_sequences:
-        return _make_examples(records, settings, seed)
+        examples = mask_chunks(records, settings, seed)
+        del examples["token_boundary"]
+        return examples
     chunks, chunks_per_row = split_rows(records)
-    examples = _make_examples(chunks, settings, seed, chunks_per_row)
+    examples = mask_chunks(chunks, settings, seed, chunks_per_row)
     return join_rows(examples, chunks_per_row, settings.max_sequences)
 
 
-def _make_examples(
+def mask_chunks(
     chunks: Mapping[str, Any],
     settings: ExampleSettings,
     seed: tf.Tensor,
@@ -111,109 +111,120 @@ def _make_examples(
     """Returns one example per chunk; see `make_examples`.
 
     With `chunks_per_row`, int64 `[rows]`, the chunks of a row share the
-    maximum number of predictions.
+    maximum number of predictions. The examples also have the int32
+    `token_boundary` `[rows, seq]` of Google's records.
     """
     table, max_seq_length = settings.table, settings.max_seq_length
-    tokens = tf.cast(chunks["tokens"], tf.int32)
-    text = tokens.to_tensor(0, shape=[None, max_seq_length])
+    tokens = chunks["tokens"]
     lengths = tf.cast(tokens.row_lengths(), tf.int32)
-    split, labels = lengths, tf.zeros_like(lengths)
-    if settings.sentence_order != "none":
-        starts = chunks["sentence_starts"]
-        split = draw_split(text, lengths, starts, fold_in(seed, 0))
-    has_order = split < lengths
-    a = Segments(text, tf.zeros_like(split), split)
-    b = Segments(text, split, lengths - split)
-    if settings.sentence_order != "none":
-        draws = tf.random.stateless_uniform(
-            tf.shape(lengths), fold_in(seed, 1), alg="philox"
-        )
-        is_changed = has_order & (draws < 0.5)
-        if settings.sentence_order == "sop":
-            a, b = a.where(is_changed, b), b.where(is_changed, a)
-        else:
-            partners, found = draw_partners(
-                b.lengths, chunks["document"], is_changed, fold_in(seed, 2)
-            )
-            random_b = b.gather(partners)
-            is_changed &= found & ~random_b.equals(a)
-            b = b.where(is_changed, random_b)
-        labels = tf.cast(is_changed, tf.int32)
-    packed = _pack(a, b, table)
+    pairs, has_order = _draw_pairs(chunks, lengths, settings, seed)
+    ids = tf.cast(tokens.flat_values, tf.int32)
+    packed = pack_pairs(TensorOps(), ids, pairs, table, max_seq_length)
     masking = settings.masking
-    quotas = num_predictions(packed["lengths"], masking)
+    quotas = tf.gather(num_predictions(max_seq_length, masking), packed.lengths)
     if chunks_per_row is not None:
         quotas = share_predictions(
             quotas, chunks_per_row, masking.max_predictions_per_seq
         )
-    masked = mask_words(packed, table, fold_in(seed, 3), masking, quotas)
-    return masked | {
-        "input_mask": tf.cast(packed["input_mask"], tf.int32),
-        "input_type_ids": tf.cast(packed["segment_ids"], tf.int32),
-        "sentence_order_labels": labels,
+    ops = TensorOps(fold_in(seed, 3))
+    masked = mask_words(ops, packed, quotas, table, masking)
+    return {
+        "input_word_ids": masked.input_ids,
+        "masked_lm_positions": masked.positions,
+        "masked_lm_ids": masked.ids,
+        "masked_lm_weights": masked.weights,
+        "input_mask": tf.cast(packed.input_mask, tf.int32),
+        "input_type_ids": tf.cast(packed.segment_ids, tf.int32),
+        "sentence_order_labels": pairs.labels,
         "sentence_order_weights": tf.cast(has_order, tf.float32),
+        "token_boundary": tf.cast(packed.token_boundary, tf.int32),
     }
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Segments:
-    """Segments of text, one per row.
+def _draw_pairs(
+    chunks: Mapping[str, Any],
+    lengths: tf.Tensor,
+    settings: ExampleSettings,
+    seed: tf.Tensor,
+) -> tuple[SentencePairs, tf.Tensor]:
+    """Draws the segments of chunks, as slices of all tokens, and their order.
 
-    Attributes:
-      text: int32 `[rows, seq]`.
-      starts, lengths: int32 `[rows]`, the segments as slices of `text`.
+    Returns:
+      The pairs, and bool `[rows]`, whether each one has an order.
     """
-
-    text: tf.Tensor
-    starts: tf.Tensor
-    lengths: tf.Tensor
-
-    def gather(self, rows: tf.Tensor) -> Segments:
-        """Returns the segments of the given rows."""
-        return Segments(
-            *(
-                tf.gather(x, rows)
-                for x in (self.text, self.starts, self.lengths)
-            )
+    order = settings.sentence_order
+    tokens = chunks["tokens"]
+    starts = tf.cast(tokens.row_starts(), tf.int32)
+    if order == "none":
+        zeros = tf.zeros_like(lengths)
+        return SentencePairs(starts, lengths, starts, zeros, zeros), zeros > 0
+    split = draw_split(
+        lengths,
+        chunks["sentence_starts"],
+        settings.max_seq_length,
+        fold_in(seed, 0),
+    )
+    has_order = split < lengths
+    draws = tf.random.stateless_uniform(
+        tf.shape(lengths), fold_in(seed, 1), alg="philox"
+    )
+    is_changed = has_order & (draws < 0.5)
+    # Start and length of both segments.
+    a, b = (starts, split), (starts + split, lengths - split)
+    if order == "sop":
+        a, b = _where(is_changed, b, a), _where(is_changed, a, b)
+    else:
+        partners, found = draw_partners(
+            b[1], chunks["document"], is_changed, fold_in(seed, 2)
         )
-
-    def equals(self, other: Segments) -> tf.Tensor:
-        """Returns bool `[rows]`: whether the tokens equal those of `other`."""
-        column = tf.range(tf.shape(self.text)[1])
-
-        def tokens(segments: Segments) -> tf.Tensor:
-            columns = segments.starts[:, None] + column
-            columns = tf.minimum(columns, tf.shape(segments.text)[1] - 1)
-            values = tf.gather(segments.text, columns, batch_dims=1)
-            return tf.where(column < segments.lengths[:, None], values, -1)
-
-        return tf.reduce_all(tokens(self) == tokens(other), axis=1)
-
-    def where(self, condition: tf.Tensor, other: Segments) -> Segments:
-        """Returns the segments of `other` where `condition`, else these."""
-        text = self.text
-        if other.text is not text:
-            text = tf.where(condition[:, None], other.text, text)
-        return Segments(
-            text,
-            tf.where(condition, other.starts, self.starts),
-            tf.where(condition, other.lengths, self.lengths),
+        random_b = tuple(tf.gather(each, partners) for each in b)
+        width = settings.max_seq_length
+        is_changed &= found & ~_equal_texts(
+            tokens.flat_values, a, random_b, width
         )
+        b = _where(is_changed, random_b, b)
+    return SentencePairs(*a, *b, tf.cast(is_changed, tf.int32)), has_order
+
+
+_Slices = tuple[tf.Tensor, tf.Tensor]  # starts and lengths, int32 `[rows]`
+
+
+def _where(condition: tf.Tensor, first: _Slices, other: _Slices) -> _Slices:
+    """Returns the slices of `first` where `condition`, else of `other`."""
+    return (
+        tf.where(condition, first[0], other[0]),
+        tf.where(condition, first[1], other[1]),
+    )
+
+
+def _equal_texts(
+    tokens: tf.Tensor, first: _Slices, other: _Slices, width: int
+) -> tf.Tensor:
+    """Returns bool `[rows]`: whether slices of tokens are equal."""
+    column = tf.range(width)
+
+    def text(slices: _Slices) -> tf.Tensor:
+        starts, lengths = (values[:, None] for values in slices)
+        inside = column < lengths
+        ids = tf.gather(tokens, tf.where(inside, starts + column, 0))
+        return tf.where(inside, ids, -1)
+
+    return tf.reduce_all(text(first) == text(other), axis=1)
 
 
 def draw_split(
-    text: tf.Tensor,
     lengths: tf.Tensor,
     sentence_starts: tf.RaggedTensor,
+    max_seq_length: int,
     seed: tf.Tensor,
 ) -> tf.Tensor:
-    """Draws the boundaries that split chunks into two different segments.
+    """Draws the boundaries that split chunks into two segments.
 
     Args:
-      text: int32 `[rows, seq]`.
       lengths: int32 `[rows]`, number of tokens of the chunks.
-      sentence_starts: int64 `[rows, (sentences)]`, sentence boundaries within
-        the chunks.
+      sentence_starts: int64 `[rows, (sentences)]`, boundaries in the chunks;
+        see `chunks.Chunks.boundaries`.
+      max_seq_length: upper bound of the boundaries.
       seed: int64 `[2]`, random seed.
 
     Returns:
@@ -221,26 +232,16 @@ def draw_split(
       has no boundary.
     """
     rows, columns = sentence_starts.value_rowids(), sentence_starts.flat_values
+    shape = tf.stack([tf.size(lengths), max_seq_length])
     boundaries = tf.scatter_nd(
         tf.stack([rows, columns], axis=1),
         tf.ones_like(columns),
-        tf.shape(text, tf.int64),
+        tf.cast(shape, tf.int64),
     )
-    halves = 2 * tf.range(tf.shape(text)[1]) == lengths[:, None]
     allowed = boundaries > 0
-    allowed &= ~(halves & _has_equal_halves(text, lengths)[:, None])
-    keys = tf.random.stateless_uniform(tf.shape(text), seed, alg="philox")
+    keys = tf.random.stateless_uniform(shape, seed, alg="philox")
     drawn = tf.argmax(tf.where(allowed, keys, -1.0), 1, output_type=tf.int32)
     return tf.where(tf.reduce_any(allowed, axis=1), drawn, lengths)
-
-
-def _has_equal_halves(text: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Returns bool `[rows]`: whether the halves of a chunk are equal."""
-    column = tf.range(tf.shape(text)[1])
-    half = lengths[:, None] // 2
-    later = tf.minimum(column + half, tf.shape(text)[1] - 1)
-    same = text == tf.gather(text, later, batch_dims=1)
-    return tf.reduce_all(same | (column >= half), axis=1)
 
 
 def draw_partners(
@@ -277,43 +278,3 @@ def draw_partners(
     rank_of_chunk = tf.argsort(order)
     partner = tf.gather(tf.gather(order, partner), rank_of_chunk)
     return partner, tf.gather(found, rank_of_chunk)
-
-
-def _pack(
-    a: Segments, b: Segments, table: VocabularyTable
-) -> dict[str, tf.Tensor]:
-    """Packs `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` if there is no B.
-
-    Returns:
-      The arrays of `sentence_pairs.PackedPairs` as tensors `[rows, seq]`, and
-      int32 `lengths` `[rows]`.
-    """
-    width = tf.shape(a.text)[1]
-    column = tf.range(width)
-    first_sep = (a.lengths + 1)[:, None]
-    last_sep = first_sep + tf.where(b.lengths > 0, b.lengths + 1, 0)[:, None]
-    in_a = (column > 0) & (column < first_sep)
-    in_b = (column > first_sep) & (column < last_sep)
-
-    def words(segments: Segments, first: tf.Tensor) -> tf.Tensor:
-        source = segments.starts[:, None] + column - first
-        source = tf.clip_by_value(source, 0, width - 1)
-        return tf.gather(segments.text, source, batch_dims=1)
-
-    special = tf.where(column == 0, table.cls_id, table.pad_id)
-    is_sep = (column == first_sep) | (column == last_sep)
-    input_ids = tf.where(is_sep, table.sep_id, special)
-    input_ids = tf.where(in_a, words(a, tf.ones_like(first_sep)), input_ids)
-    input_ids = tf.where(in_b, words(b, first_sep + 1), input_ids)
-    input_mask = column <= last_sep
-    # A may contain [SEP] between documents.
-    is_text = (in_a | in_b) & (input_ids != table.sep_id)
-    starts = tf.gather(tf.constant(table.word_starts), input_ids)
-    return {
-        "input_ids": input_ids,
-        "input_mask": input_mask,
-        "segment_ids": input_mask & (column > first_sep),
-        "is_text": is_text,
-        "token_boundary": input_mask & (~is_text | starts),
-        "lengths": last_sep[:, 0] + 1,
-    }

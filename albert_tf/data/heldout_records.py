@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.block_worker import (
-    BlockRecords,
-    join_frames,
-    split_frames,
-)
+from albert_tf.data.block_worker import BlockRecords
 from albert_tf.data.data_config import PretrainingDataConfig
-from albert_tf.data.dynamic_examples import (
-    CHUNK_FEATURES,
-    ExampleSettings,
-    make_examples,
-)
+from albert_tf.data.dynamic_examples import ExampleSettings, mask_chunks
 from albert_tf.data.record_writer import (
     FEATURE_OF_INPUT,
+    Ragged,
     frame_records,
+    join_frames,
     serialize_examples,
-    unframe_record,
 )
 from albert_tf.data.tokenized_documents import VocabularyTable
 
 
 class HeldoutMasker:
-    """Converts records of text to masked records in Google's format.
+    """Makes masked records, in Google's format, of the text of blocks.
 
     Segments and masks are drawn as in training.
     """
@@ -43,22 +38,20 @@ class HeldoutMasker:
         )
 
     def __call__(self, block: BlockRecords) -> BlockRecords:
-        """Masks the records of a block and updates its statistics.
+        """Replaces the `unmasked` text of a block, and updates its statistics.
 
         Draws depend on the seed, the shard and the number of the block only.
         """
-        counts = block.counts.copy()
-        for name in ("input_tokens", "predictions"):
-            del counts[name]
+        found = collections.Counter(label_1=0, input_tokens=0, predictions=0)
         label_counts = np.zeros_like(block.label_counts)
         shards = []
-        for shard, (lengths, joined) in enumerate(block.shards):
-            records = list(map(unframe_record, split_frames(lengths, joined)))
-            if records:
-                features = self._mask(records, block.index, shard)
+        for shard, chunks in enumerate(block.unmasked):
+            records = []
+            if len(chunks["tokens"]):
+                features = self._mask(chunks, block.index, shard)
                 records = serialize_examples(features)
                 is_label = features["masked_lm_weights"] > 0
-                counts.update(
+                found.update(
                     label_1=int(features["next_sentence_labels"].sum()),
                     input_tokens=int(features["input_mask"].sum()),
                     predictions=int(is_label.sum()),
@@ -69,29 +62,32 @@ class HeldoutMasker:
                 )
             shards.append(join_frames(frame_records(records)))
         return dataclasses.replace(
-            block, counts=counts, label_counts=label_counts, shards=shards
+            block,
+            counts=collections.Counter({**block.counts, **found}),
+            label_counts=label_counts,
+            shards=shards,
+            unmasked=[],
         )
 
     def _mask(
-        self, records: list[bytes], block: int, shard: int
+        self, chunks: Mapping[str, Ragged], block: int, shard: int
     ) -> dict[str, np.ndarray]:
         """Returns the masked features under Google's names."""
         seed = tf.constant([self._seed, shard], tf.int64)
         seed = tf.random.experimental.stateless_fold_in(seed, block)
-        chunks = tf.io.parse_example(tf.constant(records), CHUNK_FEATURES)
-        batch = make_examples(chunks, self._settings, seed)
-        table = self._settings.table
-        arrays = {name: value.numpy() for name, value in batch.items()}
-        original = arrays["input_word_ids"].copy()
-        rows, slots = np.nonzero(arrays["masked_lm_weights"])
-        columns = arrays["masked_lm_positions"][rows, slots]
-        original[rows, columns] = arrays["masked_lm_ids"][rows, slots]
-        is_special = np.isin(original, [table.cls_id, table.sep_id])
-        boundary = is_special | table.word_starts[original]
+        tensors = {
+            name: tf.RaggedTensor.from_row_splits(
+                feature.values.astype(np.int64), feature.splits
+            )
+            for name, feature in chunks.items()
+        }
+        tensors["document"] = tensors["document"].flat_values
+        examples = mask_chunks(tensors, self._settings, seed)
         features = {
-            feature: arrays[name] for name, feature in FEATURE_OF_INPUT.items()
+            feature: examples[name].numpy()
+            for name, feature in FEATURE_OF_INPUT.items()
         }
         return features | {
-            "token_boundary": arrays["input_mask"] * boundary,
-            "next_sentence_labels": arrays["sentence_order_labels"][:, None],
+            "token_boundary": examples["token_boundary"].numpy(),
+            "next_sentence_labels": features["next_sentence_labels"][:, None],
         }

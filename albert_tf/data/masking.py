@@ -1,8 +1,13 @@
-"""Masking of whole words in n-grams for the masked language model."""
+"""Masking of whole words in n-grams for the masked language model.
+
+In NumPy for static records, and in the input pipeline's graph for dynamic ones;
+`array_ops` has the functions that differ.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -18,36 +23,35 @@ KEEP_SHARE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class MaskedTokens:
-    """Inputs and labels of the masked language model.
+    """Inputs and labels of the masked language model: arrays or tensors.
 
     Attributes:
-      input_ids: int32 `[pairs, seq]`, ids after masking.
-      positions: int32 `[pairs, predictions]`, ascending; 0 where unused.
-      ids: int32 `[pairs, predictions]`, ids before masking; 0 where unused.
+      input_ids: integers `[pairs, seq]`, ids after masking.
+      positions: integers `[pairs, predictions]`, ascending; 0 where unused.
+      ids: integers `[pairs, predictions]`, ids before masking; 0 where unused.
       weights: float32 `[pairs, predictions]`, 1; 0 where unused.
     """
 
-    input_ids: np.ndarray
-    positions: np.ndarray
-    ids: np.ndarray
-    weights: np.ndarray
+    input_ids: Any
+    positions: Any
+    ids: Any
+    weights: Any
 
 
 def mask_words(
+    ops: Any,
     packed: PackedPairs,
+    quotas: Any,
     table: VocabularyTable,
-    rng: np.random.Generator,
     config: MaskingConfig,
 ) -> MaskedTokens:
     """Masks n-grams of whole words, as the original does.
 
-    A row of n tokens, special tokens included, has round(n * masked_lm_prob)
-    predictions, at least 1 and at most `max_predictions_per_seq`. Words are
-    visited in random order. At each word, the length of an n-gram that starts
-    there is drawn and reduced to the remaining number of predictions; the
-    n-gram is taken if none of its words has been taken before. An n-gram may
-    extend across the [SEP], and so may a word: pieces at the start of B whose
-    word start was cut off belong to the last word of A.
+    Words are visited in random order. At each word, the length of an n-gram
+    that starts there is drawn and reduced to the remaining number of
+    predictions; the n-gram is taken if none of its words has been taken before.
+    An n-gram may extend across the [SEP], and so may a word: pieces at the
+    start of B whose word start was cut off belong to the last word of A.
 
     Each token of such an n-gram becomes [MASK] with probability 0.8, is kept
     with probability 0.1, and otherwise becomes a random token of text. (The
@@ -55,35 +59,43 @@ def mask_words(
     special token.)
 
     Args:
+      ops: `ArrayOps` or `TensorOps`, with the source of all randomness.
       packed: rows of tokens, `[pairs, seq]`.
+      quotas: integers `[pairs]`, the most tokens to predict; usually
+        `num_predictions` of the lengths.
       table: special ids and word starts of the vocabulary.
-      rng: source of all randomness.
-      config: masking rate, n-grams and number of predictions.
+      config: n-grams and number of predictions.
     """
-    word_of_token, word_sizes = _words(packed, config.do_whole_word_mask)
-    quotas = num_predictions(packed.input_mask.sum(1), config)
-    keys = rng.random(word_sizes.shape, dtype=np.float32)
-    order = _order_of_words(np.where(word_sizes > 0, keys, np.float32(2)))
+    word_cells, sizes = _words(ops, packed, config.do_whole_word_mask)
+    keys, draws = ops.draw_words(ops.shape(sizes))
+    # Padding comes last.
+    order = ops.argsort(ops.where(sizes > 0, keys, 2.0))
     probabilities = ngram_probabilities(
         config.ngram, config.favor_shorter_ngram
     )
-    draws = rng.random(word_sizes.shape)
-    ngrams = np.ones(word_sizes.shape, np.int64)
-    for threshold in np.cumsum(probabilities)[:-1]:
-        ngrams += draws >= threshold
-    taken = take_words(word_sizes, quotas, order, ngrams, config.ngram)
-    masked = packed.is_text & np.take_along_axis(taken, word_of_token, axis=1)
+    thresholds = [0.0, *np.cumsum(probabilities)[:-1].tolist()]
+    lengths = sum(ops.integers(draws >= each) for each in thresholds)
+    taken = take_words(ops, sizes, quotas, order, lengths, config.ngram)
+    masked = packed.is_text & ops.gather(ops.reshape(taken, [-1]), word_cells)
     return _replace(
-        packed.input_ids, masked, config.max_predictions_per_seq, table, rng
+        ops, packed.input_ids, masked, config.max_predictions_per_seq, table
     )
 
 
-def num_predictions(lengths: np.ndarray, config: MaskingConfig) -> np.ndarray:
-    """Returns the number of predictions of rows of `lengths` tokens."""
+def num_predictions(max_length: int, config: MaskingConfig) -> np.ndarray:
+    """Returns the number of predictions of rows of each length.
+
+    A row of n tokens, special tokens included, has round(n * masked_lm_prob),
+    at least 1 and at most `max_predictions_per_seq`.
+
+    Returns:
+      int32 `[max_length + 1]`, for 0 to `max_length` tokens.
+    """
+    lengths = np.arange(max_length + 1)
     if config.masked_lm_prob == 0:
-        return np.zeros_like(lengths)
-    shares = np.rint(lengths * config.masked_lm_prob).astype(np.int64)
-    return np.minimum(config.max_predictions_per_seq, np.maximum(1, shares))
+        return np.zeros_like(lengths, np.int32)
+    shares = np.rint(lengths * config.masked_lm_prob).astype(np.int32)
+    return shares.clip(1, config.max_predictions_per_seq)
 
 
 def ngram_probabilities(ngram: int, favor_shorter_ngram: bool) -> np.ndarray:
@@ -95,51 +107,39 @@ def ngram_probabilities(ngram: int, favor_shorter_ngram: bool) -> np.ndarray:
 
 
 def _words(
-    packed: PackedPairs, do_whole_word_mask: bool
-) -> tuple[np.ndarray, np.ndarray]:
+    ops: Any, packed: PackedPairs, do_whole_word_mask: bool
+) -> tuple[Any, Any]:
     """Groups text tokens into words.
 
     Returns:
-      `[pairs, seq]`, the index of each token's word (undefined for special
-      tokens), and `[pairs, words]`, the number of tokens of each word, with 0
-      as padding.
+      `[pairs, seq]`, the cell of each token's word in the flattened sizes
+      (undefined for special tokens), and `[pairs, words]`, the number of tokens
+      of each word, with 0 as padding.
     """
-    starts = packed.is_text.copy()
+    starts = packed.is_text
     if do_whole_word_mask:
-        starts &= packed.token_boundary
         # Truncation may have removed the word start of the first piece of A.
-        starts[:, 1] = packed.is_text[:, 1]
-    word_of_token = np.maximum(np.cumsum(starts, axis=1) - 1, 0)
-    num_rows, num_words = len(starts), word_of_token.max(initial=0) + 1
-    cells = word_of_token + num_words * np.arange(num_rows)[:, None]
-    sizes = np.bincount(cells[packed.is_text], minlength=num_rows * num_words)
-    return word_of_token, sizes.reshape(num_rows, num_words)
-
-
-def _order_of_words(keys: np.ndarray) -> np.ndarray:
-    """Returns a stable argsort of each row, several times faster than NumPy's.
-
-    The bits of positive floats, read as integers, have the same order. With the
-    column as the low bits, all are different.
-
-    Args:
-      keys: float32 `[rows, words]`, not negative.
-    """
-    columns = np.arange(keys.shape[1], dtype=np.uint64)
-    sortable = keys.view(np.uint32).astype(np.uint64) << 32 | columns
-    return (np.sort(sortable, axis=1) & 0xFFFFFFFF).astype(np.int64)
+        is_first = ops.arange(packed.is_text.shape[1]) == 1
+        starts = starts & (packed.token_boundary | is_first)
+    word = ops.maximum(ops.cumsum(ops.integers(starts)) - 1, 0)
+    num_rows, num_words = ops.shape(starts)[0], ops.largest(word) + 1
+    cells = word + num_words * ops.arange(num_rows)[:, None]
+    sizes = ops.bincount(cells[packed.is_text], minlength=num_rows * num_words)
+    return cells, ops.reshape(sizes, [num_rows, num_words])
 
 
 def take_words(
-    sizes: np.ndarray,
-    quotas: np.ndarray,
-    order: np.ndarray,
-    lengths: np.ndarray,
+    ops: Any,
+    sizes: Any,
+    quotas: Any,
+    order: Any,
+    lengths: Any,
     ngram: int,
-) -> np.ndarray:
+) -> Any:
     """Takes n-grams until the quotas are met, in all rows in parallel.
 
     Args:
+      ops: `ArrayOps` or `TensorOps`.
       sizes: `[rows, words]`, number of tokens of each word, with 0 as padding.
       quotas: `[rows]`, number of tokens to take.
       order: `[rows, words]`, the words in the order in which they are visited.
@@ -149,62 +149,78 @@ def take_words(
     Returns:
       Bool `[rows, words]`, whether each word is taken.
     """
-    offsets = np.arange(ngram)
-    # first_token[row, word + n] - first_token[row, word] is the size of an
-    # n-gram. The last entry is repeated, so that n-grams end with the text.
-    first_token = np.pad(np.cumsum(sizes, axis=1), ((0, 0), (1, 0)))
-    first_token = np.pad(first_token, ((0, 0), (0, ngram)), mode="edge")
-    num_words = np.count_nonzero(sizes, axis=1)
-    taken = np.zeros((sizes.shape[0], sizes.shape[1] + ngram), bool)
-    remaining = quotas.copy()
-    rows = np.arange(len(sizes))
-    for turn in range(sizes.shape[1]):
-        rows = rows[(remaining[rows] > 0) & (turn < num_words[rows])]
-        if not rows.size:
-            break
-        word, length = order[rows, turn], lengths[rows, turn]
-        first, room = first_token[rows, word], remaining[rows]
-        size = first_token[rows, word + length] - first
+    num_rows, num_words = ops.shape(sizes)
+    # With padding, n-grams end with the text.
+    width = num_words + ngram
+    padded = ops.pad(sizes, ngram)
+    before = ops.reshape(ops.cumsum(padded) - padded, [-1])
+    order, lengths = ops.reshape(order, [-1]), ops.reshape(lengths, [-1])
+    visits = ops.cumsum(ops.integers(sizes > 0))[:, -1]
+    offsets = ops.arange(ngram)
+
+    def unfinished_rows(turn: Any, remaining: Any) -> Any:
+        return (remaining > 0) & (visits > turn)
+
+    def is_unfinished(turn: Any, taken: Any, remaining: Any) -> Any:
+        del taken
+        return ops.any(unfinished_rows(turn, remaining)[None])[0]
+
+    def take_turn(turn: Any, taken: Any, remaining: Any) -> tuple[Any, ...]:
+        rows = ops.flatnonzero(unfinished_rows(turn, remaining))
+        room = ops.gather(remaining, rows)
+        visit = rows * num_words + turn
+        first = rows * width + ops.gather(order, visit)
+        length = ops.gather(lengths, visit)
+        start = ops.gather(before, first)
+        size = ops.gather(before, first + length) - start
         for _ in range(ngram - 1):
-            length = length - ((size > room) & (length > 1))
-            size = first_token[rows, word + length] - first
-        words = word[:, None] + offsets
+            length = length - ops.integers((size > room) & (length > 1))
+            size = ops.gather(before, first + length) - start
+        cells = first[:, None] + offsets
         inside = offsets < length[:, None]
-        free = ~(taken[rows[:, None], words] & inside).any(axis=1)
-        take = free & (size <= room)
-        taken[rows[take, None], words[take]] |= inside[take]
-        remaining[rows[take]] -= size[take]
-    return taken[:, : sizes.shape[1]]
+        covered = ops.gather(taken, cells)
+        take = ~ops.any(covered & inside) & (size <= room)
+        taken = ops.replace(taken, cells, covered | (inside & take[:, None]))
+        room = room - ops.integers(take) * size
+        return turn + 1, taken, ops.replace(remaining, rows, room)
+
+    taken = ops.zeros([num_rows * width], ops.boolean)
+    _, taken, _ = ops.while_loop(is_unfinished, take_turn, (0, taken, quotas))
+    return ops.reshape(taken, [num_rows, width])[:, :num_words]
 
 
 def _replace(
-    input_ids: np.ndarray,
-    masked: np.ndarray,
-    max_predictions_per_seq: int,
+    ops: Any,
+    input_ids: Any,
+    masked: Any,
+    max_predictions: int,
     table: VocabularyTable,
-    rng: np.random.Generator,
 ) -> MaskedTokens:
     """Replaces the masked tokens and makes them labels."""
-    rows, columns = np.nonzero(masked)
-    labels = input_ids[rows, columns]
-    per_row = np.bincount(rows, minlength=len(masked))
-    slots = np.arange(len(rows)) - np.repeat(
-        np.cumsum(per_row) - per_row, per_row
-    )
-    shape = (len(masked), max_predictions_per_seq)
-    positions, ids = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    weights = np.zeros(shape, np.float32)
-    positions[rows, slots] = columns
-    ids[rows, slots] = labels
-    weights[rows, slots] = 1.0
-
+    num_rows, seq = ops.shape(input_ids)
+    flat_ids = ops.reshape(input_ids, [-1])
+    cells = ops.flatnonzero(masked)
+    labels = ops.gather(flat_ids, cells)
     text_ids = table.text_ids
-    random_ids = text_ids[rng.integers(len(text_ids), size=len(rows))]
-    draws = rng.random(len(rows))
-    inputs = input_ids.copy()
-    inputs[rows, columns] = np.select(
-        [draws < MASK_SHARE, draws < MASK_SHARE + KEEP_SHARE],
-        [np.int32(table.mask_id), labels],
-        random_ids,
+    number, draws = ops.draw_replacements(cells, len(text_ids))
+    random_ids = ops.gather(text_ids, number)
+    replaced = ops.where(
+        draws < MASK_SHARE,
+        table.mask_id,
+        ops.where(draws < MASK_SHARE + KEEP_SHARE, labels, random_ids),
     )
-    return MaskedTokens(inputs, positions, ids, weights)
+    rows, columns = cells // seq, cells % seq
+    number_in_row = ops.reshape(ops.cumsum(ops.integers(masked)) - 1, [-1])
+    slots = rows * max_predictions + ops.gather(number_in_row, cells)
+
+    def scatter(values: Any) -> Any:
+        zeros = ops.zeros([num_rows * max_predictions], values.dtype)
+        values = ops.replace(zeros, slots, values)
+        return ops.reshape(values, [num_rows, max_predictions])
+
+    return MaskedTokens(
+        ops.reshape(ops.replace(flat_ids, cells, replaced), [num_rows, seq]),
+        scatter(columns),
+        scatter(labels),
+        scatter(ops.zeros(ops.shape(cells), ops.floating) + 1),
+    )

@@ -79,6 +79,15 @@ class Ragged:
         """Index of the row of each value, `[values]`."""
         return np.repeat(np.arange(len(self.splits) - 1), np.diff(self.splits))
 
+    def __len__(self) -> int:
+        return len(self.splits) - 1
+
+    def select(self, rows: np.ndarray) -> Ragged:
+        """Returns the rows given by a mask or by their indices."""
+        return self.from_slices(
+            self.values, self.splits[:-1][rows], self.splits[1:][rows]
+        )
+
     def __getitem__(self, row: int) -> np.ndarray:
         """Returns a row."""
         return self.values[self.splits[row] : self.splits[row + 1]]
@@ -190,9 +199,9 @@ def frame_records(records: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-def unframe_record(frame: bytes) -> bytes:
-    """Returns the record in a frame."""
-    return frame[_HEADER.itemsize : -_CHECKSUM.itemsize]
+def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
+    """Returns the lengths of frames, uint32 `[frames]`, and their bytes."""
+    return np.array(list(map(len, frames)), np.uint32), b"".join(frames)
 
 
 def _masked_crcs(texts: Sequence[bytes]) -> np.ndarray:

@@ -175,10 +175,7 @@ class Records:
         split = split or self.split
         files = self.files.get(split)
         return compute_baselines(
-            files or self.files[self.split],
-            split,
-            self.pair_task,
-            lambda: self.tokenizer if files else None,
+            files or self.files[self.split], split, self.pair_task
         )
 
     def dataset(

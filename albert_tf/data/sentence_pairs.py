@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,28 +20,31 @@ from albert_tf.data.tokenized_documents import (
 
 @dataclasses.dataclass(frozen=True)
 class PackedPairs:
-    """Padded token ids of pairs, with masks.
+    """Padded token ids of pairs, with masks: arrays or tensors.
 
-    All arrays are `[pairs, seq]`. Padding, after the last [SEP], has the id of
-    `<pad>` and is False in the masks.
+    All but the lengths are `[pairs, seq]`. Padding, after the last [SEP], has
+    the id of `<pad>` and is False in the masks.
 
     Attributes:
       input_ids: int32 token ids.
       input_mask: bool, True on tokens.
       segment_ids: bool, True on B and its [SEP].
       token_boundary: bool, True on [CLS], [SEP] and pieces that start a word.
-      is_text: bool, True on the tokens of A and B.
+      is_text: bool, True on the tokens of A and B; not on a [SEP] within A.
+      lengths: integers `[pairs]`, number of tokens.
     """
 
-    input_ids: np.ndarray
-    input_mask: np.ndarray
-    segment_ids: np.ndarray
-    token_boundary: np.ndarray
-    is_text: np.ndarray
+    input_ids: Any
+    input_mask: Any
+    segment_ids: Any
+    token_boundary: Any
+    is_text: Any
+    lengths: Any
 
 
 def pack_pairs(
-    tokens: np.ndarray,
+    ops: Any,
+    tokens: Any,
     pairs: SentencePairs,
     table: VocabularyTable,
     max_seq_length: int,
@@ -48,35 +52,41 @@ def pack_pairs(
     """Packs `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` if there is no B.
 
     Args:
+      ops: `ArrayOps` or `TensorOps`.
       tokens: int32 `[tokens]`, which `pairs` are slices of.
-      pairs: pairs of at most `max_seq_length - 3` tokens.
+      pairs: pairs of at most `max_seq_length - 3` tokens; without B, of one
+        more.
       table: special ids and word starts of the vocabulary.
       max_seq_length: length of a packed pair.
     """
-    column = np.arange(max_seq_length)
+    column = ops.arange(max_seq_length)
     first_sep = pairs.a_lengths[:, None] + 1
-    last_sep = (first_sep + pairs.b_lengths[:, None]) + (
-        pairs.b_lengths[:, None] > 0
-    )
+    b_lengths = pairs.b_lengths[:, None]
+    last_sep = first_sep + b_lengths + ops.integers(b_lengths > 0)
     in_a = (column > 0) & (column < first_sep)
     in_b = (column > first_sep) & (column < last_sep)
     is_text = in_a | in_b
-    source = np.where(
+    is_sep = (column == first_sep) | (column == last_sep)
+    source = column + ops.where(
         in_a,
-        pairs.a_starts[:, None] + column - 1,
-        pairs.b_starts[:, None] + column - first_sep - 1,
+        pairs.a_starts[:, None] - 1,
+        pairs.b_starts[:, None] - first_sep - 1,
     )
-    input_ids = np.full(source.shape, table.pad_id, np.int32)
-    input_ids[:, 0] = table.cls_id
-    input_ids[(column == first_sep) | (column == last_sep)] = table.sep_id
-    input_ids[is_text] = tokens[source[is_text]]
+    input_ids = ops.gather(tokens, ops.where(is_text, source, 0))
+    input_ids = ops.where(is_text, input_ids, table.pad_id)
+    input_ids = ops.where(is_sep, table.sep_id, input_ids)
+    input_ids = ops.where(column == 0, table.cls_id, input_ids)
+    # Without sentence order, documents in A are joined by [SEP].
+    is_text = is_text & (input_ids != table.sep_id)
     input_mask = column <= last_sep
+    starts_word = ops.gather(table.word_starts, input_ids)
     return PackedPairs(
         input_ids=input_ids,
         input_mask=input_mask,
         segment_ids=input_mask & (column > first_sep),
-        token_boundary=input_mask & (~is_text | table.word_starts[input_ids]),
+        token_boundary=input_mask & (~is_text | starts_word),
         is_text=is_text,
+        lengths=last_sep[:, 0] + 1,
     )
 
 
@@ -89,9 +99,9 @@ NUM_SPECIAL_TOKENS = 3
 
 @dataclasses.dataclass(frozen=True)
 class SentencePairs:
-    """Segments A and B as slices of `TokenizedDocuments.tokens`.
+    """Segments A and B as slices of tokens, one after the other.
 
-    All arrays are `[pairs]`.
+    All arrays, or tensors, are `[pairs]`.
 
     Attributes:
       a_starts, a_lengths: first token and number of tokens of A.
@@ -99,11 +109,11 @@ class SentencePairs:
       labels: 1 if B does not follow A (swapped or random), else 0.
     """
 
-    a_starts: np.ndarray
-    a_lengths: np.ndarray
-    b_starts: np.ndarray
-    b_lengths: np.ndarray
-    labels: np.ndarray
+    a_starts: Any
+    a_lengths: Any
+    b_starts: Any
+    b_lengths: Any
+    labels: Any
 
     def __len__(self) -> int:
         return len(self.labels)

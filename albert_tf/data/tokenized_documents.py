@@ -65,9 +65,10 @@ class VocabularyTable:
 
     @functools.cached_property
     def text_ids(self) -> np.ndarray:
-        """All ids that can occur in text, in ascending order."""
+        """All ids that can occur in text, int32, in ascending order."""
         special = [self.pad_id, self.cls_id, self.sep_id, self.mask_id]
-        return np.setdiff1d(np.arange(len(self.word_starts)), special)
+        ids = np.arange(len(self.word_starts), dtype=np.int32)
+        return np.setdiff1d(ids, special)
 
 
 def starts_word(piece: str) -> bool:

@@ -1,10 +1,9 @@
+import itertools
+
+import numpy as np
 import pytest
 
-from albert_tf.data.block_worker import (
-    BlockTask,
-    BlockWorker,
-    split_frames,
-)
+from albert_tf.data.block_worker import BlockTask, BlockWorker
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.documents import TextBlock
 
@@ -42,9 +41,9 @@ def make(worker, documents):
 
 def records_of(block):
     return [
-        frame
+        joined[start:end]
         for lengths, joined in block.shards
-        for frame in split_frames(lengths, joined)
+        for start, end in itertools.pairwise([0, *np.cumsum(lengths)])
     ]
 
 

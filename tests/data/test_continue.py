@@ -53,15 +53,31 @@ def leftovers(folder):
     return sorted(path.suffix or path.name for path in found)
 
 
-def test_killed_before_any_change_of_a_file(small, tmp_path, each_kill, capsys):
-    whole = small("whole")
+def test_killed_before_any_change_of_a_file(
+    small, contents, tmp_path, each_kill, capsys
+):
+    """The folder has the old data or the new, and the next run the same."""
+    old, new = small("old", dupe_factor=1), small("new")
     capsys.readouterr()
-    continued = 0
-    for name in each_kill(str, small):
-        assert small(name, overwrite=True) == whole
+    states, continued = [], 0
+
+    def overwrite(folder):
+        return small(folder.name, overwrite=True)
+
+    def prepare(name):
+        return shutil.copytree(tmp_path / "old", tmp_path / f"kill-{name}")
+
+    for folder in each_kill(prepare, overwrite):
+        found = contents(folder)
+        states.append(found == new)
+        assert states[-1] or found == old
+        assert overwrite(folder) == new
         assert not leftovers(tmp_path)
         continued += "resumes after" in capsys.readouterr().err
+        shutil.rmtree(folder)
     assert continued > 20
+    assert {*states} == {True, False}
+    assert states == sorted(states)
 
 
 def test_what_is_done_is_not_done_again(

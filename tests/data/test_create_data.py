@@ -9,7 +9,7 @@ import pytest
 
 from albert_tf.data import create_data
 from albert_tf.data.manifest import read_manifest
-from albert_tf.data.shards import Limits
+from albert_tf.data.shards import Limits, group_files
 from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
@@ -313,3 +313,16 @@ def test_oddities_are_counted_and_kept_as_text(
         files = manifest["splits"]["train"]["files"]
         digests.append([file["sha256"] for file in files])
     assert digests[0] == digests[1]
+
+
+def test_files_are_grouped_by_size(tmp_path):
+    sizes = {"a": 30, "b": 80, "c": 10, "d.gz": 30, "e": 99, "f": 1}
+    files = [tmp_path / name for name in sizes]
+    for path, size in zip(files, sizes.values(), strict=True):
+        path.write_bytes(b"x" * size)
+    groups = list(group_files(files, Limits(group_bytes=100)))
+    assert [group.number for group in groups] == [0, 1, 2]
+    assert [group.text_bytes for group in groups] == [110, 10 + 3 * 30, 100]
+    assert [file for group in groups for file in group.files] == files
+    [group] = group_files(files, Limits())
+    assert group.files == tuple(files)

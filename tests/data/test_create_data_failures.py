@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -30,30 +29,6 @@ def test_bad_text_late_in_the_input_leaves_nothing(
             limits=SMALL_BLOCKS,
         )
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_killed_anywhere_old_or_new_data_are_complete(
-    create, corpus, contents, tmp_path, each_kill
-):
-    settings = {"input": f"{corpus}/c.txt", "dupe_factor": 1, "num_shards": 2}
-    old, _ = create("old", heldout_fraction=0.2, dupe_factor=1)
-    new, _ = create("new", **settings)
-
-    def prepare(name):
-        return shutil.copytree(old, tmp_path / f"kill-{name}" / "data")
-
-    def overwrite(folder):
-        create(f"{folder.parent.name}/data", **settings, overwrite=True)
-
-    states = []
-    for folder in each_kill(prepare, overwrite):
-        states.append(contents(folder) == contents(new))
-        assert states[-1] or contents(folder) == contents(old)
-        overwrite(folder)
-        assert contents(folder) == contents(new)
-        assert list(folder.parent.iterdir()) == [folder]
-    assert {*states} == {True, False}
-    assert states == sorted(states)
 
 
 def test_a_folder_with_data_is_an_error_unless_overwrite(

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from albert_tf.data.block_worker import (
     BlockTask,
     BlockWorker,
-    split_frames,
 )
 from albert_tf.data.chunks import cut_chunks, cut_joined
 from albert_tf.data.data_config import PretrainingDataConfig
@@ -29,7 +28,6 @@ from albert_tf.data.dynamic_examples import (
 from albert_tf.data.heldout_records import HeldoutMasker
 from albert_tf.data.packed_rows import ROW_FEATURES
 from albert_tf.data.record_reader import parse_example
-from albert_tf.data.record_writer import unframe_record
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -207,7 +205,12 @@ def make_masked(tokenizers, unpacked):
         # Held-out text is masked by the same graph as training batches.
         if case.masking == "dynamic" and not case.pack:
             block = HeldoutMasker(config)(block)
-        records = list(map(unframe_record, split_frames(*block.shards[0])))
+        lengths, joined = block.shards[0]
+        # Without the frames' 12 bytes before and 4 after a record.
+        records = [
+            joined[start + 12 : end - 4]
+            for start, end in itertools.pairwise([0, *np.cumsum(lengths)])
+        ]
         if not case.pack or not records:
             return list(map(parse_example, records))
         batch = make_examples(

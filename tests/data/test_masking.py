@@ -5,15 +5,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import graph_masking
+from albert_tf.data.array_ops import ArrayOps
 from albert_tf.data.data_config import MaskingConfig
 from albert_tf.data.masking import (
     MaskedTokens,
     mask_words,
     ngram_probabilities,
+    num_predictions,
     take_words,
 )
-from albert_tf.data.sentence_pairs import SentencePairs, pack_pairs
+from albert_tf.data.sentence_pairs import (
+    PackedPairs,
+    SentencePairs,
+    pack_pairs,
+)
+from albert_tf.data.tensor_ops import TensorOps
 from albert_tf.data.tokenized_documents import VocabularyTable
 
 VOCAB_SIZE = 2000
@@ -42,36 +48,35 @@ def packed(table):
     a[-50:], b[-50:] = rng.integers(1, 4, (2, 50))
     starts = rng.integers(0, 100_000, (2, 1000))
     pairs = SentencePairs(starts[0], a, starts[1], b, np.zeros(1000, int))
-    return pack_pairs(tokens, pairs, table, 128)
+    return pack_pairs(ArrayOps(), tokens, pairs, table, 128)
 
 
-@pytest.fixture(params=["static", "dynamic"])
+@pytest.fixture(params=["arrays", "tensors"])
 def mask(request):
     """Returns `mask(packed, table, seed, **settings)`, in NumPy or a graph."""
 
-    def static(packed, table, seed, config):
-        return mask_words(packed, table, np.random.default_rng(seed), config)
+    def mask(packed, table, seed=0, **settings):
+        config = MaskingConfig(**{"max_predictions_per_seq": 20} | settings)
+        quotas = num_predictions(packed.input_ids.shape[1], config)
+        quotas = quotas[packed.lengths]
+        if request.param == "arrays":
+            ops = ArrayOps(np.random.default_rng(seed))
+            return mask_words(ops, packed, quotas, table, config)
 
-    def dynamic(packed, table, seed, config):
-        tensors = dataclasses.asdict(packed) | {
-            "lengths": packed.input_mask.sum(axis=1, dtype=np.int32)
-        }
-        seed = tf.constant([seed, 0], tf.int64)
-        masked = graph_masking.mask_words(
-            {name: tf.constant(value) for name, value in tensors.items()},
-            table,
-            seed,
-            config,
-        )
-        return MaskedTokens(*(value.numpy() for value in masked.values()))
+        @tf.function(autograph=False)  # As in the input pipeline.
+        def in_graph(seed):
+            tensors = map(tf.constant, dataclasses.asdict(packed).values())
+            packed_tensors = PackedPairs(*tensors)
+            return vars(
+                mask_words(
+                    TensorOps(seed), packed_tensors, quotas, table, config
+                )
+            )
 
-    mask = {"static": static, "dynamic": dynamic}[request.param]
+        masked = in_graph(tf.constant([seed, 0], tf.int64))
+        return MaskedTokens(**{x: y.numpy() for x, y in masked.items()})
 
-    def with_settings(packed, table, seed=0, **settings):
-        settings = {"max_predictions_per_seq": 20} | settings
-        return mask(packed, table, seed, MaskingConfig(**settings))
-
-    return with_settings
+    return mask
 
 
 def masked_positions(packed, masked):
@@ -196,7 +201,9 @@ def test_ngrams_follow_their_probabilities(mask, table, favor_shorter):
     )
     zeros = np.zeros(3000, int)
     pairs = SentencePairs(zeros, zeros + 250, zeros + 400, zeros + 250, zeros)
-    packed = pack_pairs(np.full(999, 100, np.int32), pairs, every_piece, 503)
+    packed = pack_pairs(
+        ArrayOps(), np.full(999, 100, np.int32), pairs, every_piece, 503
+    )
     masked = mask(
         packed,
         every_piece,
@@ -228,7 +235,7 @@ def test_words_cut_at_the_front(mask, table):
     begins = int(np.flatnonzero(table.word_starts[5:])[0]) + 5
     tokens = np.array([continues, begins, continues, begins], np.int32)
     pairs = SentencePairs(*np.array([[0, 2, 2, 2, 0]] * 500).T)
-    packed = pack_pairs(tokens, pairs, table, 8)
+    packed = pack_pairs(ArrayOps(), tokens, pairs, table, 8)
     # [CLS] (+) (b [SEP] +) (b) [SEP]: words of positions 1; 2 and 4; 5.
     chosen = masked_positions(
         packed, mask(packed, table, masked_lm_prob=0.3, ngram=1)
@@ -261,11 +268,9 @@ def test_equal_draws_take_equal_words(ngram):
     ).astype(np.int32)
     lengths = rng.integers(1, ngram + 1, sizes.shape, dtype=np.int32)
     quotas = rng.integers(0, 30, 200, dtype=np.int32)
-    expected = take_words(sizes, quotas, order, lengths, ngram)
+    expected = take_words(ArrayOps(), sizes, quotas, order, lengths, ngram)
     np.testing.assert_array_equal(
-        graph_masking.take_words(
-            tf.constant(sizes), tf.constant(quotas), order, lengths, ngram
-        ),
+        take_words(TensorOps(), sizes, quotas, order, lengths, ngram),
         expected,
     )
     assert 0 < expected.sum() < expected.size

@@ -284,27 +284,6 @@ def make(create, small_groups):
     return run
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"masking": "static"}, "pack=True must be False with masking=static"),
-        ({"sentence_order": "none"}, "must be False with sentence_order=none"),
-        ({"pack": False, "max_sequences_per_row": 9}, "8 unless pack=True"),
-        ({"max_sequences_per_row": 0}, "max_sequences_per_row=0"),
-    ],
-)
-def test_invalid_settings(make, settings, message):
-    with pytest.raises(InputError, match=message):
-        make(**settings)
-
-
-def test_packed_and_unpacked_records_cannot_be_mixed(created):
-    settings = {"masking": "dynamic", "max_predictions_per_seq": 10}
-    one, other = (created(**settings, pack=x)[0] for x in (True, False))
-    with pytest.raises(InputError, match="made with pack=False, but"):
-        open_records([str(one), str(other)])
-
-
 LIMITS = TextLimits(SEQ - 3, 2000, SEQUENCES)
 GOOD = {
     "tokens": list(range(10, 40)),
@@ -344,17 +323,6 @@ def test_valid_records_are_accepted(tmp_path, serialize, write_records):
     parse_checked(tf.constant([record]), LIMITS)
     path = write_records(tmp_path / "good.tfrecord", record)
     assert verify_file(str(path), LIMITS) == 1
-
-
-def test_invalid_manifests(make, edited):
-    folder, _ = make()
-    for value in (0, -1, 10**6, None):
-        with edited(folder / "manifest.json") as manifest:
-            manifest["settings"]["max_sequences_per_row"] = value
-            if value is None:
-                del manifest["settings"]["max_sequences_per_row"]
-        with pytest.raises(InputError, match="max_sequences_per_row"):
-            open_records(folder)
 
 
 def test_unpacked_records_with_a_manifest_of_packed_ones(make, edited):

@@ -202,15 +202,6 @@ def test_baselines_are_those_of_the_split(folder):
     assert records.baselines() == records.baselines("train")
 
 
-def test_shortcuts_of_older_records_are_measured(folder, edited):
-    """Their manifests do not have them."""
-    known = open_records(folder).baselines()
-    with edited(folder / "manifest.json") as manifest:
-        for split in manifest["splits"].values():
-            del split["shortcuts"]
-    assert open_records(folder).baselines() == known
-
-
 def test_identity_is_that_of_the_content(folder, created):
     identity = open_records(folder).identity
     original, _ = created(heldout_fraction=0.3)
@@ -265,15 +256,24 @@ def test_ids_and_sizes_of_later_records_are_checked_too(
         open_records(mixed)
 
 
+DYNAMIC = {"masking": "dynamic", "pack": True}
+
+
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "others", "message"),
     [
-        ({"max_seq_length": 32}, ": 32 tokens per record, but others"),
-        ({"max_predictions_per_seq": 9}, ": 9 predictions per record"),
+        ({}, {"max_seq_length": 32}, ": 32 tokens per record, but others"),
+        ({}, {"max_predictions_per_seq": 9}, ": 9 predictions per record"),
+        ({}, DYNAMIC, ": text to be masked in training, but"),
+        (DYNAMIC, DYNAMIC | {"ngram": 2}, "made with ngram=2, but"),
+        (DYNAMIC, DYNAMIC | {"sentence_order": "nsp"}, "sentence_order=nsp, b"),
+        (DYNAMIC, DYNAMIC | {"pack": False}, "made with pack=False, but"),
     ],
 )
-def test_records_of_different_sizes_are_an_error(created, settings, message):
-    one, other = created()[0], created(**settings)[0]
+def test_records_of_different_kinds_are_an_error(
+    created, settings, others, message
+):
+    one, other = created(**settings)[0], created(**others)[0]
     with pytest.raises(InputError, match=f"{other}/.*{message}"):
         open_records([one, other])
 
@@ -333,22 +333,31 @@ def test_other_files_are_an_error(tmp_path, write_records):
         open_records(nothing)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "not a manifest of pretraining data"),
-        ("[]", "not a manifest of pretraining data"),
-        ('{"format": "other"}', "not a manifest of pretraining data"),
-        (
-            '{"format": "albert_tf pretraining data", "version": 99}',
-            "version 99 is not supported, only 1",
-        ),
-    ],
-)
-def test_invalid_manifests_are_errors(tmp_path, content, message):
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": "other"}'])
+def test_files_that_are_not_manifests(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content, "utf-8")
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="not a manifest of pretraining data"):
         open_records(tmp_path)
+
+
+def test_invalid_manifests_are_errors(copy_of_created, edited):
+    folder = copy_of_created(**DYNAMIC)
+    original = (folder / "manifest.json").read_text()
+    for section, name, value, message in (
+        (None, "version", 99, "version 99 is not supported, only 1"),
+        ("settings", "max_seq_length", -1, "must be at least 3"),
+        ("settings", "max_seq_length", 0, "must be at least 3"),
+        ("settings", "max_sequences_per_row", 0, "must be from 1 to 1024"),
+        ("settings", "max_sequences_per_row", -1, "must be from 1 to 1024"),
+        ("settings", "max_sequences_per_row", 10**6, "must be from 1 to 1024"),
+        ("settings", "pack", False, "absent without"),
+        ("tokenizer", "vocab_size", 0, "vocab_size"),
+    ):
+        with edited(folder / "manifest.json") as manifest:
+            (manifest[section] if section else manifest)[name] = value
+        with pytest.raises(InputError, match=message):
+            open_records(folder).dataset(8)
+        (folder / "manifest.json").write_text(original)
 
 
 def test_shards_may_be_empty(created, corpus):

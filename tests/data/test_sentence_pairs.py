@@ -1,16 +1,19 @@
 import collections
+import dataclasses
 import itertools
 import random
 
 import numpy as np
 import pytest
 
+from albert_tf.data.array_ops import ArrayOps
 from albert_tf.data.sentence_pairs import (
     SentencePairs,
     _truncate,
     draw_sentence_pairs,
     pack_pairs,
 )
+from albert_tf.data.tensor_ops import TensorOps
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -313,7 +316,12 @@ TOKENS = np.arange(10, 30, dtype=np.int32)
 
 
 def pack(*pairs, length=10):
-    return pack_pairs(TOKENS, SentencePairs(*np.array(pairs).T), TABLE, length)
+    pairs = SentencePairs(*np.array(pairs, np.int32).T)
+    packed = pack_pairs(ArrayOps(), TOKENS, pairs, TABLE, length)
+    tensors = pack_pairs(TensorOps(), TOKENS, pairs, TABLE, length)
+    for name, values in dataclasses.asdict(packed).items():
+        np.testing.assert_array_equal(getattr(tensors, name), values, name)
+    return packed
 
 
 def test_two_segments():
@@ -340,6 +348,16 @@ def test_two_segments():
         packed.is_text,
         [[0, 1, 1, 0, 1, 1, 1, 0, 0, 0], [0, 1, 0, 1, 1, 1, 1, 1, 1, 0]],
     )
+
+
+def test_separators_in_a_segment_are_not_text():
+    tokens = np.array([10, 3, 11], np.int32)
+    pair = SentencePairs(*np.array([[0, 3, 3, 0, 0]]).T)
+    packed = pack_pairs(ArrayOps(), tokens, pair, TABLE, 6)
+    np.testing.assert_array_equal(packed.input_ids, [[2, 10, 3, 11, 3, 0]])
+    np.testing.assert_array_equal(packed.is_text, [[0, 1, 0, 1, 0, 0]])
+    np.testing.assert_array_equal(packed.token_boundary, [[1, 1, 1, 0, 1, 0]])
+    assert packed.lengths == [5]
 
 
 def test_one_segment_ends_with_one_separator():

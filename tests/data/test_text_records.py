@@ -131,32 +131,12 @@ def test_passes_for_evaluation_are_equal(make):
     np.testing.assert_equal(again, first)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"masking": "static"}, "text to be masked in training, but"),
-        ({"ngram": 2}, "made with ngram=2, but"),
-        ({"sentence_order": "nsp"}, "made with sentence_order=nsp, but"),
-    ],
-)
-def test_incompatible_data(make, settings, message):
-    folder, _ = make()
-    other, _ = make(**settings)
-    with pytest.raises(InputError, match=message):
-        open_records([str(folder), str(other)])
-
-
 def test_text_records_need_their_manifest(make, tmp_path):
     folder, _ = make()
     path = next(folder.glob("pretraining-*"))
     shutil.copy(path, tmp_path / "alone.tfrecord")
     with pytest.raises(InputError, match="pass the folder"):
         open_records(tmp_path / "alone.tfrecord")
-
-
-def test_settings_of_static_masking_only(create):
-    with pytest.raises(InputError, match="unless masking=static"):
-        create(masking="dynamic", one_sentence_chunks="random_next")
 
 
 GARBAGE = b"\xff\xff\xff"  # so that the parser's message is not UTF-8 either
@@ -207,19 +187,3 @@ def test_a_malformed_record_in_a_batch(ending_with, monkeypatch):
         opened.explained_errors(),
     ):
         list(opened.dataset(BATCH, training=False))
-
-
-@pytest.mark.parametrize(
-    ("section", "name", "value", "message"),
-    [
-        ("settings", "max_seq_length", -1, "at least 3"),
-        ("settings", "max_seq_length", 0, "at least 3"),
-        ("tokenizer", "vocab_size", 0, "vocab_size"),
-    ],
-)
-def test_invalid_manifests(copy, edited, section, name, value, message):
-    folder = copy()
-    with edited(folder / "manifest.json") as manifest:
-        manifest[section][name] = value
-    with pytest.raises(InputError, match=message):
-        open_records(folder).dataset(BATCH)

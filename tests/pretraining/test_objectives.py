@@ -1,7 +1,5 @@
 """Complete runs of objectives other than masked language modeling."""
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -67,11 +65,9 @@ def test_a_run_has_all_scores_beside_guessing(trained, records):
 
 @pytest.mark.long
 def test_a_killed_run_resumes_bit_for_bit(
-    trained, records, tmp_path, pretrain_config
+    trained, records, rewound, pretrain_config
 ):
-    folder = shutil.copytree(trained[0], tmp_path / "run")
-    for path in folder.glob("checkpoints/step-00000006*"):
-        path.unlink()
+    folder = rewound(trained[0], 5)
     pretrain(
         pretrain_config(
             records, folder, 6, **RTD, gradient_accumulation_steps=2

@@ -2,7 +2,6 @@
 
 import collections
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -88,13 +87,10 @@ def assert_same_weights(run, other, **tolerance):
 
 @pytest.mark.long
 def test_training_resumes_bit_for_bit(
-    trained, tmp_path, pretrain_config, eagerly
+    trained, rewound, pretrain_config, eagerly
 ):
     records, run = trained
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    for path in (folder / "checkpoints").glob("step-00000006*"):
-        path.unlink()
+    folder = rewound(run, 5)
     with eagerly():
         result = pretrain(pretrain_config(records, folder, 6, **TRAINING))
     assert result.steps == 6

@@ -212,21 +212,17 @@ def test_initial_trained_positions_are_kept(whole, config, eagerly):
     ],
 )
 def test_run_resumed_in_any_phase_ends_bit_equal(
-    whole, config, tmp_path, capfd, eagerly, devices, step
+    whole, config, tmp_path, rewound, capfd, eagerly, devices, step
 ):
-    run = config(tmp_path, output=tmp_path / "run")
-    if devices == 1:
-        shutil.copytree(whole, run.output)
-    else:
+    run, as_before = config("", output=tmp_path / "run"), eagerly
+    if devices > 1:
+        whole = tmp_path / "whole"
         run = dataclasses.replace(run, distribution="mirrored")
-        pretrain(run)
-    # `whole` was trained eagerly, but replicas require a graph.
-    as_before = eagerly if devices == 1 else contextlib.nullcontext
-    expected = read_weights(run.output, 6)
-    for other in list_checkpoints(run.output / "checkpoints"):
-        for file in run.output.glob(f"checkpoints/step-{other:08d}.*"):
-            if other > step:
-                file.unlink()
+        pretrain(dataclasses.replace(run, output=whole))
+        # The other was trained eagerly, but replicas require a graph.
+        as_before = contextlib.nullcontext
+    expected = read_weights(whole, 6)
+    rewound(whole, step)
     assert max(list_checkpoints(run.output / "checkpoints")) == step
     capfd.readouterr()
     with as_before():

@@ -1,0 +1,107 @@
+"""The functions of `array_ops.ArrayOps` in a TensorFlow graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+class TensorOps:
+    """TensorFlow functions, and draws that depend on a seed only.
+
+    Integers are int32.
+
+    Args:
+      seed: int64 `[2]`; not needed without draws.
+    """
+
+    arange = staticmethod(tf.range)
+    gather = staticmethod(tf.gather)
+    maximum = staticmethod(tf.maximum)
+    reshape = staticmethod(tf.reshape)
+    where = staticmethod(tf.where)
+    zeros = staticmethod(tf.zeros)
+    boolean, floating = tf.bool, tf.float32
+
+    def __init__(self, seed: tf.Tensor | None = None):
+        self._seed = seed
+
+    def shape(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+        """See `ArrayOps.shape`."""
+        return tf.unstack(tf.shape(tensor))
+
+    def integers(self, tensor: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.integers`."""
+        return tf.cast(tensor, tf.int32)
+
+    def any(self, tensor: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.any`."""
+        return tf.reduce_any(tensor, axis=1)
+
+    def cumsum(self, tensor: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.cumsum`."""
+        return tf.cumsum(tensor, axis=1)
+
+    def largest(self, tensor: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.largest`."""
+        return tf.maximum(0, tf.reduce_max(tensor))
+
+    def pad(self, tensor: tf.Tensor, columns: int) -> tf.Tensor:
+        """See `ArrayOps.pad`."""
+        return tf.pad(tensor, [[0, 0], [0, columns]])
+
+    def bincount(self, tensor: tf.Tensor, minlength: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.bincount`."""
+        return tf.math.bincount(
+            tensor, minlength=minlength, maxlength=minlength
+        )
+
+    def flatnonzero(self, tensor: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.flatnonzero`."""
+        return tf.cast(tf.where(tf.reshape(tensor, [-1]))[:, 0], tf.int32)
+
+    def replace(
+        self, tensor: tf.Tensor, indices: tf.Tensor, values: tf.Tensor
+    ) -> tf.Tensor:
+        """See `ArrayOps.replace`."""
+        return tf.tensor_scatter_nd_update(tensor, indices[..., None], values)
+
+    def argsort(self, keys: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.argsort`."""
+        return tf.argsort(keys, axis=1, stable=True)
+
+    def while_loop(
+        self,
+        condition: Callable[..., tf.Tensor],
+        body: Callable[..., tuple[tf.Tensor, ...]],
+        values: tuple[Any, ...],
+    ) -> tuple[tf.Tensor, ...]:
+        """See `ArrayOps.while_loop`."""
+        return tf.while_loop(condition, body, values, parallel_iterations=1)
+
+    def draw_words(self, shape: list[tf.Tensor]) -> list[tf.Tensor]:
+        """See `ArrayOps.draw_words`."""
+        draws = tf.random.stateless_uniform(
+            tf.stack([2, *shape]), fold_in(self._seed, 0), alg="philox"
+        )
+        return tf.unstack(draws)
+
+    def draw_replacements(
+        self, masked: tf.Tensor, num_ids: int
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `ArrayOps.draw_replacements`."""
+        seed, shape = fold_in(self._seed, 1), tf.shape(masked)
+        integers = tf.random.stateless_uniform(
+            shape, fold_in(seed, 0), 0, num_ids, tf.int32, alg="philox"
+        )
+        uniform = tf.random.stateless_uniform(
+            shape, fold_in(seed, 1), alg="philox"
+        )
+        return integers, uniform
+
+
+def fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
+    """Derives another seed, int64 `[2]`, for an independent random stream."""
+    return tf.random.experimental.stateless_fold_in(seed, number)
