@@ -137,7 +137,15 @@ def _label(example: MultipleChoiceExample, count: int) -> int:
 
 
 def _strings(texts: Sequence[str]) -> tf.Tensor:
-    return tf.constant(texts, tf.string)
+    # A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD as it does in
+    # the tokenizer.
+    return tf.constant(
+        [
+            text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            for text in texts
+        ],
+        tf.string,
+    )
 
 
 def _questions_with_options(

@@ -46,6 +46,8 @@ def test_sequences_are_passage_then_question_and_option(tokenizer):
         ("ba__", "mur", "bamurmur"),
         ("ba ＿ ﹍ ro", "mur", "ba mur mur ro"),
         ("ba", "mur_ro", "ba mur_ro"),
+        # Half of a surrogate pair is an unknown character, as elsewhere.
+        ("ba \ud800 _", "mur\udc00", "ba \ufffd mur\ufffd"),
     ],
 )
 def test_blanks_are_filled(tokenizer, question, option, wanted):
