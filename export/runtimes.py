@@ -321,11 +321,11 @@ def task_calibration(
     features = task_type.features(
         itertools.islice(examples, config.calibration_examples), labelled=False
     )
+    count = min(features.num_examples, config.calibration_examples)
+    batch = features.pad(range(count), length=task_type.max_seq_length)
     return [
-        features.pad([number], length=task_type.max_seq_length)
-        for number in range(
-            min(features.num_examples, config.calibration_examples)
-        )
+        {name: values[number : number + 1] for name, values in batch.items()}
+        for number in range(count)
     ]
 
 
