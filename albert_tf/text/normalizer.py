@@ -31,6 +31,11 @@ class Alignment(NamedTuple):
     ends: list[int]
 
 
+def replace_surrogates(text: str) -> str:
+    """Replaces surrogates, which UTF-8 cannot encode, by U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 @dataclasses.dataclass(frozen=True)
 class Normalizer:
     """`preprocess_text` of google-research/albert, as the released models use.
@@ -110,7 +115,7 @@ class Normalizer:
 
     def _fold(self, text: str) -> str:
         """Applies all steps to characters except the final lower-casing."""
-        text = _SURROGATE.sub("\ufffd", text)
+        text = replace_surrogates(text)
         if self.do_lower_case and self.lower_characters_first:
             text = lower_characters(text)
         if self.strip_accents:

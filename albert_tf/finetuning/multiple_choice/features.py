@@ -20,6 +20,7 @@ from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
 from albert_tf.finetuning.serving import Preprocessor, strip
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.normalizer import replace_surrogates
 from albert_tf.text.preprocessor import EagerPreprocessor, pack_to_longest
 
 # Number of questions that are tokenized at a time. Passages that they share are
@@ -137,15 +138,7 @@ def _label(example: MultipleChoiceExample, count: int) -> int:
 
 
 def _strings(texts: Sequence[str]) -> tf.Tensor:
-    # A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD as it does in
-    # the tokenizer.
-    return tf.constant(
-        [
-            text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            for text in texts
-        ],
-        tf.string,
-    )
+    return tf.constant(list(map(replace_surrogates, texts)), tf.string)
 
 
 def _questions_with_options(
