@@ -307,8 +307,9 @@ class Predictor:
         fields = {"text": given} if isinstance(given, str) else given
         if not isinstance(fields, Mapping):
             raise InputError(f"{name}={shown(given)} must be a text or a dict")
+        ranks = self.task_type.serving_forms["serving_default"]
         for key, value in fields.items():
-            kind = Sequence[str] if key == "options" else str
+            kind = Sequence[str] if ranks.get(key) == 2 else str
             check_argument(value, kind, f"{name}[{key!r}]")
         try:
             return self.task_type.example_from_fields(fields, str(number))
