@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import gc
 import itertools
 import json
@@ -283,6 +284,47 @@ def config():
         # Far from zero, so that every part matters in a comparison.
         initializer_range=0.3,
     )
+
+
+@pytest.fixture(scope="session")
+def make_finetuned(config, tokenizer, tmp_path_factory):
+    """Returns `make(task, **settings)`: the folder of a fine-tuned model.
+
+    Settings that the task does not have are left out. A head that is not the
+    task's follows its name, as in "stsb pair_features". The model has one
+    layer, as each layer slows down the tracing of every graph.
+    """
+    import keras
+
+    from albert_tf.finetuning.model_folder import save_model
+    from albert_tf.finetuning.registry import known_task, make_task_type
+
+    def make(name, **settings):
+        name, _, head = name.partition(" ")
+        task_config = known_task(name)
+        if name == "ner":
+            task_config = dataclasses.replace(
+                task_config, labels=("B-X", "B-Y", "O")
+            )
+        known = dict(task_config.settings)
+        known |= {n: x for n, x in settings.items() if n in known}
+        known |= {"head": head} if head else {}
+        task_config = dataclasses.replace(task_config, settings=known)
+        kind = make_task_type(task_config, tokenizer)
+        keras.utils.set_random_seed(4)
+        model = kind.model_class(
+            config.replace(num_hidden_layers=1), **kind.model_arguments()
+        )
+        for weight in model.weights:
+            # Without zeros, so that no two answers have the same score.
+            weight.assign(
+                weight + keras.random.normal(weight.shape, stddev=0.1)
+            )
+        folder = tmp_path_factory.mktemp("a-private-place") / name
+        save_model(folder, model, kind, task_config)
+        return folder
+
+    return make
 
 
 @pytest.fixture

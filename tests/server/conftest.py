@@ -1,54 +1,24 @@
 import contextlib
-import dataclasses
 import json
 import threading
 import time
 import urllib.error
 import urllib.request
 
-import keras
 import pytest
 import uvicorn
 
-import albert_tf
-from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.model_folder import save_model
-from albert_tf.finetuning.registry import known_task, make_task_type
 from albert_tf.server.app import create_app
 from albert_tf.server.config import ServeConfig
 from albert_tf.server.endpoints import load_served_model
 
 
 @pytest.fixture(scope="session")
-def make_finetuned(tmp_path_factory):
-    """Returns `make(task)`: the folder of a model with random weights."""
-    tokenizer = albert_tf.load_tokenizer("albert_tiny_en")
-
-    def make(name):
-        task_config = known_task(name)
-        if name == "ner":
-            labels = ("B-X", "B-Y", "O")
-            task_config = dataclasses.replace(task_config, labels=labels)
-        kind = make_task_type(task_config, tokenizer)
-        keras.utils.set_random_seed(4)
-        model = kind.model_class(
-            AlbertConfig(
-                vocab_size=tokenizer.vocab_size,
-                embedding_size=16,
-                hidden_size=32,
-                num_hidden_layers=1,
-                num_attention_heads=2,
-                intermediate_size=64,
-                max_position_embeddings=512,
-                initializer_range=0.3,
-            ),
-            **kind.model_arguments(),
-        )
-        folder = tmp_path_factory.mktemp("finetuned") / name
-        save_model(folder, model, kind, task_config)
-        return folder
-
-    return make
+def config(config, tokenizer):
+    """The small architecture, for `tokenizer` and the lengths of the tasks."""
+    return config.replace(
+        vocab_size=tokenizer.vocab_size, max_position_embeddings=512
+    )
 
 
 @pytest.fixture(scope="session")
