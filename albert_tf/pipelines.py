@@ -344,8 +344,12 @@ class SentenceEmbedder(_Pipeline):
         if isinstance(texts, str):
             return self([texts])[0]
         vectors = [vector for chunk in self.chunks(texts) for vector in chunk]
-        size = self._model.config.hidden_size
-        return np.reshape(np.array(vectors, np.float32), (-1, size))
+        return np.reshape(np.array(vectors, np.float32), (-1, self.vector_size))
+
+    @property
+    def vector_size(self) -> int:
+        """Size of a vector."""
+        return self._model.config.hidden_size
 
     def chunks(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yields the vectors of 2,048 texts at a time, in constant memory."""

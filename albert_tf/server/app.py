@@ -27,6 +27,7 @@ from starlette.routing import Route
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_object, shown
+from albert_tf.pipelines import SentenceEmbedder
 from albert_tf.server.batcher import Batcher, Overloaded
 from albert_tf.server.config import ServeConfig
 from albert_tf.server.endpoints import Endpoint, ServedModel, rounded
@@ -67,9 +68,12 @@ class _Server:
         ]
         for path, endpoint in self._model.endpoints.items():
             routes.append(self._post(path, self._outputs_of(endpoint)))
-        if "/embed" in self._model.endpoints:
+        if self._model.embedder is not None:
             routes += [
-                self._post("/v1/embeddings", self._openai_embeddings),
+                self._post(
+                    "/v1/embeddings",
+                    self._openai_embeddings_of(self._model.embedder),
+                ),
                 Route("/v1/models", self._openai_models),
             ]
 
@@ -87,9 +91,6 @@ class _Server:
         )
 
     def _batcher(self, endpoint: Endpoint) -> Batcher:
-        if endpoint.samples:
-            items = [endpoint.item(x, 0, {}) for x in endpoint.samples]
-            endpoint.compute(items)
         return Batcher(
             endpoint.compute,
             max_batch_size=self._config.max_batch_size,
@@ -145,7 +146,7 @@ class _Server:
                 )
         return parse_object(bytes(body), "the body")
 
-    def _check_number(self, inputs: Any, name: str) -> list[Any]:
+    def _checked_inputs(self, inputs: Any, name: str) -> list[Any]:
         if not isinstance(inputs, list):
             inputs = [inputs]
         most = self._config.max_texts
@@ -189,54 +190,56 @@ class _Server:
         async def handler(request: Request) -> Response:
             fields = await self._fields(request)
             _check_names(fields, "inputs", ("inputs", *endpoint.options))
-            inputs = self._check_number(fields.pop("inputs"), "inputs")
+            inputs = self._checked_inputs(fields.pop("inputs"), "inputs")
             outputs = await self._compute(endpoint, inputs, fields)
-            return _json({"outputs": _plain(outputs)})
+            return JSONResponse({"outputs": _plain(outputs)})
 
         return handler
 
-    async def _openai_embeddings(self, request: Request) -> Response:
+    def _openai_embeddings_of(self, embedder: SentenceEmbedder) -> Handler:
         """https://platform.openai.com/docs/api-reference/embeddings."""
-        fields = await self._fields(request)
-        _check_names(fields, "input", _OPENAI_FIELDS)
-        encoding = fields.get("encoding_format", "float")
-        if encoding not in ("float", "base64"):
-            raise InputError(
-                f"encoding_format={shown(encoding)} must be float or base64"
-            )
-        inputs = self._check_number(fields["input"], "input")
-        vectors = await self._compute(
-            self._model.endpoints["/embed"], inputs, {}
-        )
-        size = len(vectors[0])
-        if fields.get("dimensions", size) != size:
-            raise InputError(
-                f"dimensions={shown(fields['dimensions'])}: the model has "
-                f"vectors of {size}; leave dimensions out"
-            )
-        tokens = sum(map(self._num_tokens, inputs))
-        return _json(
-            {
-                "object": "list",
-                "model": self._config.model,
-                "data": [
-                    {
-                        "object": "embedding",
-                        "index": index,
-                        "embedding": _base64(vector)
-                        if encoding == "base64"
-                        else rounded(vector),
-                    }
-                    for index, vector in enumerate(vectors)
-                ],
-                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-            }
-        )
 
-    def _num_tokens(self, text: str) -> int:
-        """Number of tokens that are used, with [CLS] and [SEP]."""
-        count = len(self._model.tokenizer.encode(text)) + 2
-        return min(count, self._model.max_length)
+        async def handler(request: Request) -> Response:
+            fields = await self._fields(request)
+            _check_names(fields, "input", _OPENAI_FIELDS)
+            encoding = fields.get("encoding_format", "float")
+            if encoding not in ("float", "base64"):
+                raise InputError(
+                    f"encoding_format={shown(encoding)} must be float or base64"
+                )
+            size = embedder.vector_size
+            if fields.get("dimensions", size) != size:
+                raise InputError(
+                    f"dimensions={shown(fields['dimensions'])}: the model has "
+                    f"vectors of {size}; leave dimensions out"
+                )
+            inputs = self._checked_inputs(fields["input"], "input")
+            vectors = await self._compute(
+                self._model.endpoints["/embed"], inputs, {}
+            )
+            encode = _base64 if encoding == "base64" else rounded
+            # Those that are used, with [CLS] and [SEP].
+            tokens = sum(
+                min(len(ids) + 2, embedder.max_length)
+                for ids in embedder.tokenizer.encode(inputs)
+            )
+            return JSONResponse(
+                {
+                    "object": "list",
+                    "model": self._config.model,
+                    "data": [
+                        {
+                            "object": "embedding",
+                            "index": index,
+                            "embedding": encode(vector),
+                        }
+                        for index, vector in enumerate(vectors)
+                    ],
+                    "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+                }
+            )
+
+        return handler
 
     async def _openai_models(self, request: Request) -> Response:
         model = {
@@ -245,10 +248,10 @@ class _Server:
             "created": 0,
             "owned_by": "albert_tf",
         }
-        return _json({"object": "list", "data": [model]})
+        return JSONResponse({"object": "list", "data": [model]})
 
     async def _health(self, request: Request) -> Response:
-        return _json({"status": "ok", "model": self._config.model})
+        return JSONResponse({"status": "ok", "model": self._config.model})
 
     async def _read_metrics(self, request: Request) -> Response:
         waiting = sum(x.num_waiting for x in self._batchers.values())
@@ -292,10 +295,6 @@ def _error(
     kind = "invalid_request_error" if status < 500 else "server_error"
     error = {"message": message, "type": kind, "param": None, "code": None}
     return JSONResponse({"error": error}, status, dict(headers or {}))
-
-
-def _json(value: Any) -> Response:
-    return JSONResponse(value)
 
 
 def _plain(value: Any) -> Any:

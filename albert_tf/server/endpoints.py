@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.pipelines import FillMask, SentenceEmbedder
 from albert_tf.server.batcher import Compute
-from albert_tf.text.base_tokenizer import Tokenizer
 
 # Words per mask that are computed: the smallest that suffices, since TensorFlow
 # traces the model for each.
@@ -33,40 +32,37 @@ class Endpoint:
       item: checks an input of a request, and returns what `compute` takes.
         Called with the input, its number and the options of the request.
       compute: maps items to results, JSON values or arrays.
-      samples: inputs to compute before the first request, which would wait
-        for TensorFlow to trace and optimize the graph.
       options: names of the options, besides `inputs`.
     """
 
     path: str
     item: Callable[[Any, int, Mapping[str, Any]], Any]
     compute: Compute
-    samples: Sequence[Any]
     options: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class ServedModel:
-    """The endpoints of a model.
+    """A model and what it can be asked.
 
     Attributes:
       task: name of what the model does, such as "text_classification".
       endpoints: its endpoints, by path.
-      tokenizer: its tokenizer.
-      max_length: tokens of a text that are used.
+      embedder: what computes vectors, if the model does.
     """
 
     task: str
     endpoints: Mapping[str, Endpoint]
-    tokenizer: Tokenizer
-    max_length: int
+    embedder: SentenceEmbedder | None = None
 
 
 def load_served_model(path: str, batch_size: int) -> ServedModel:
     """Loads a model, and returns its endpoints.
 
     A fine-tuned model has `/predict`; one for embeddings, `/embed`. Pretrained
-    models have `/embed` and, with a head for masked words, `/fill-mask`.
+    models have `/embed` and, with a head for masked words, `/fill-mask`. Each
+    computes something once, or the first request would wait until TensorFlow
+    has traced and optimized the graph.
 
     Args:
       path: see `ServeConfig.model`.
@@ -75,58 +71,47 @@ def load_served_model(path: str, batch_size: int) -> ServedModel:
     Raises:
       InputError: if the model cannot be loaded.
     """
+    task = "pretrained"
     if fine_tuned_model(path) is not None:
         folder = open_model_folder(path)
-        if folder.task_config.task_type != Embedding.name:
-            return _task(Predictor(folder, batch_size=batch_size))
-        embedder = SentenceEmbedder(path, batch_size=batch_size)
-        return _pretrained([_embed(embedder)], embedder, Embedding.name)
+        task = folder.task_config.task_type
+        if task != Embedding.name:
+            predictor = Predictor(folder, batch_size=batch_size)
+            return ServedModel(task, _by_path(_predict(predictor)))
     embedder = SentenceEmbedder(path, batch_size=batch_size)
     endpoints = [_embed(embedder)]
-    if "mlm_head" in open_checkpoint(path).components:
+    has_words = "mlm_head" in open_checkpoint(path).components
+    if task != Embedding.name and has_words:
         endpoints.append(_fill_mask(FillMask(path, batch_size=batch_size)))
-    return _pretrained(endpoints, embedder, "pretrained")
+    return ServedModel(task, _by_path(*endpoints), embedder)
 
 
-def _task(predictor: Predictor) -> ServedModel:
-    task_type = predictor.task_type
-    predict = Endpoint(
+def _by_path(*endpoints: Endpoint) -> dict[str, Endpoint]:
+    return {endpoint.path: endpoint for endpoint in endpoints}
+
+
+def _predict(predictor: Predictor) -> Endpoint:
+    texts = [f"Text {number}." for number in range(8)]
+    predictor.records(predictor.task_type.sample_examples(texts))
+    return Endpoint(
         "/predict",
         item=lambda given, number, options: predictor.example(given, number),
         compute=predictor.records,
-        samples=(),
-    )
-    texts = [f"Text {number}." for number in range(8)]
-    predictor.records(task_type.sample_examples(texts))
-    return ServedModel(
-        type(task_type).name,
-        {predict.path: predict},
-        task_type.tokenizer,
-        task_type.max_seq_length,
-    )
-
-
-def _pretrained(
-    endpoints: Sequence[Endpoint], embedder: SentenceEmbedder, task: str
-) -> ServedModel:
-    return ServedModel(
-        task,
-        {x.path: x for x in endpoints},
-        embedder.tokenizer,
-        embedder.max_length,
     )
 
 
 def _embed(embedder: SentenceEmbedder) -> Endpoint:
+    embedder("First text.")
     return Endpoint(
         "/embed",
         item=lambda given, number, options: _text(given, number),
         compute=lambda texts: list(embedder(texts)),
-        samples=["First text."],
     )
 
 
 def _fill_mask(fill: FillMask) -> Endpoint:
+    fill("First [MASK].")
+
     def item(
         given: Any, number: int, options: Mapping[str, Any]
     ) -> tuple[str, int]:
@@ -158,7 +143,6 @@ def _fill_mask(fill: FillMask) -> Endpoint:
         "/fill-mask",
         item=item,
         compute=compute,
-        samples=["First [MASK]."],
         options=("top_k",),
     )
 

@@ -15,15 +15,15 @@ class Histogram:
 
     Args:
       name: name of the metric.
-      text: its description.
+      help: its description.
       bounds: upper bounds of the buckets; the last one, infinity, is added.
       label: name of the label that tells series apart.
     """
 
     def __init__(
-        self, name: str, text: str, bounds: tuple[float, ...], label: str
+        self, name: str, help: str, bounds: tuple[float, ...], label: str
     ):
-        self._head = f"# HELP {name} {text}\n# TYPE {name} histogram\n"
+        self._head = f"# HELP {name} {help}\n# TYPE {name} histogram\n"
         self._name, self._label, self._bounds = name, label, bounds
         self._counts: dict[str, list[int]] = {}
         self._sums: dict[str, float] = collections.defaultdict(float)

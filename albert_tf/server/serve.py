@@ -27,7 +27,7 @@ def serve(
     from albert_tf.server.endpoints import load_served_model
 
     # Before the model is loaded, which takes longer.
-    listener = _listen(config.host, config.port)
+    listener = _bind(config.host, config.port)
     with listener:
         model = load_served_model(config.model, config.max_batch_size)
         settings = uvicorn.Config(
@@ -37,25 +37,18 @@ def serve(
             server_header=False,
             timeout_graceful_shutdown=30,
         )
-        server = uvicorn.Server(settings)
+        # From now on connections wait for the server instead of being refused.
+        listener.listen(settings.backlog)
         host, port = listener.getsockname()[:2]
         shown_host = f"[{host}]" if ":" in host else host
-        line = (
+        report(
             f"{config.model} ({model.task}) answers at "
             f"http://{shown_host}:{port}: {', '.join(model.endpoints)}"
         )
-        # When the server accepts connections, which nothing else tells.
-        startup = server.startup
-
-        async def reported_startup(sockets: list[socket.socket] | None) -> None:
-            await startup(sockets=sockets)
-            report(line)
-
-        server.startup = reported_startup
-        server.run(sockets=[listener])
+        uvicorn.Server(settings).run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
