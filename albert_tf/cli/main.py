@@ -12,7 +12,7 @@ import platform
 import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import albert_tf
 from albert_tf.cli.commands import (
@@ -59,11 +59,11 @@ def run(argv: Sequence[str] | None = None) -> None:
     Raises:
       KeyboardInterrupt: on Ctrl-C, unless the command handles it by saving.
     """
-    _print_warnings()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        status = main(list(sys.argv[1:] if argv is None else argv))
+        with _printed_warnings():
+            status = main(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the output, such as `head`, has exited.
@@ -81,13 +81,19 @@ class _WarningFormatter(logging.Formatter):
         return f"albert: warning: {printable(super().format(record))}"
 
 
-def _print_warnings() -> None:
+@contextlib.contextmanager
+def _printed_warnings() -> Iterator[None]:
     """Prints the library's warnings in the format of its errors."""
     handler = logging.StreamHandler()
     handler.setFormatter(_WarningFormatter())
     logger = logging.getLogger("albert_tf")
+    propagate, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
-    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
 
 
 def _discard_output() -> None:

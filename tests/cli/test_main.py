@@ -1,4 +1,5 @@
 import contextlib
+import logging
 import os
 import pathlib
 import re
@@ -213,6 +214,16 @@ def test_interrupt_that_is_raised_as_another_error(
         run()
     assert exit.value.code == 130
     assert capfd.readouterr().err == "albert: interrupted\n"
+
+
+def test_run_leaves_the_loggers_as_they_were(monkeypatch):
+    """Or warnings after it would go to a stream that may be closed."""
+    logger = logging.getLogger("albert_tf")
+    before = list(logger.handlers), logger.propagate
+    monkeypatch.setattr("sys.argv", ["albert", "--version"])
+    with pytest.raises(SystemExit):
+        run()
+    assert (logger.handlers, logger.propagate) == before
 
 
 @pytest.mark.parametrize(
