@@ -8,7 +8,7 @@ from setuptools import setup
 setup(
     package_dir={
         "albert_tf": "albert_tf",
-        "albert_tf.export": "export",
+        "albert_tf.exporting": "export",
         "albert_tf.official_configs": "official_configs",
     }
 )

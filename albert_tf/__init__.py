@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         PretrainingDataConfig as PretrainingDataConfig,
     )
     from albert_tf.errors import InputError as InputError
-    from albert_tf.export.config import ExportConfig as ExportConfig
-    from albert_tf.export.export import export as export
-    from albert_tf.export.hub_layer import HubLayer as HubLayer
+    from albert_tf.exporting.config import ExportConfig as ExportConfig
+    from albert_tf.exporting.export import export as export
+    from albert_tf.exporting.hub_layer import HubLayer as HubLayer
     from albert_tf.finetuning.config import FinetuneConfig as FinetuneConfig
     from albert_tf.finetuning.data import TaskFiles as TaskFiles
     from albert_tf.finetuning.evaluate import evaluate as evaluate
@@ -79,10 +79,10 @@ _MODULES = {
     "AlbertTokenClassifier": "finetuning.token_classification.model",
     "AlbertTokenizer": "text.sentencepiece_tokenizer",
     "AlbertWordPieceTokenizer": "text.wordpiece_tokenizer",
-    "ExportConfig": "export.config",
+    "ExportConfig": "exporting.config",
     "FillMask": "pipelines",
     "FinetuneConfig": "finetuning.config",
-    "HubLayer": "export.hub_layer",
+    "HubLayer": "exporting.hub_layer",
     "InputError": "errors",
     "Predictor": "finetuning.predictor",
     "PretrainConfig": "pretraining.config",
@@ -93,7 +93,7 @@ _MODULES = {
     "convert": "interop.convert",
     "create_pretraining_data": "data.create_data",
     "evaluate": "finetuning.evaluate",
-    "export": "export",
+    "export": "exporting.export",
     "finetune": "finetuning.train",
     "known_task": "finetuning.registry",
     "load_tokenizer": "interop.open_checkpoint",
@@ -175,5 +175,4 @@ if not TYPE_CHECKING:
 
         with quiet_by_default():
             module = importlib.import_module(f"albert_tf.{_MODULES[name]}")
-        # The package albert_tf.export is callable.
-        return module if name == "export" else getattr(module, name)
+        return getattr(module, name)

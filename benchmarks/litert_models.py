@@ -27,7 +27,7 @@ import report
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.documents import read_documents
-from albert_tf.export.litert_conversion import (
+from albert_tf.exporting.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
     IdsProgram,
@@ -35,7 +35,7 @@ from albert_tf.export.litert_conversion import (
     encoder_program,
     signature_runner,
 )
-from albert_tf.export.runtimes import task_program
+from albert_tf.exporting.runtimes import task_program
 from albert_tf.finetuning.data import examples_from_lines, labelled_examples
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import load_model

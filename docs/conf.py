@@ -6,7 +6,6 @@ the notebooks; and the addresses of files that are not pages.
 """
 
 import dataclasses
-import importlib
 import os
 import pathlib
 import re
@@ -195,18 +194,9 @@ def mark_wide(app, doctree):
             node["width"] = "100%"  # Sphinx links images with a width.
 
 
-def document_callable(app, what, name, obj, options, lines):
-    """Documents the callable module `albert_tf.export` as a function."""
-    if name == "albert_tf.export":
-        lines[:] = _export_function().__doc__.splitlines()
-        lines[1:] = [line.removeprefix("    ") for line in lines[1:]]
-
-
 def signature_of(app, what, name, obj, options, signature, returns):
-    """Returns the signature of Keras classes and of `albert_tf.export`."""
-    if name == "albert_tf.export":
-        found = inspect_signature(_export_function())
-    elif what == "class" and signature == "(*args, **kwargs)":
+    """Returns the signature of Keras classes."""
+    if what == "class" and signature == "(*args, **kwargs)":
         found = inspect_signature(obj.__init__, bound_method=True)
     elif signature and "<factory>" in signature:
         return signature.replace("<factory>", "..."), returns
@@ -215,10 +205,6 @@ def signature_of(app, what, name, obj, options, signature, returns):
     return stringify_signature(
         found, show_return_annotation=False, unqualified_typehints=True
     ), None
-
-
-def _export_function():
-    return importlib.import_module("albert_tf.export.export").export
 
 
 def complete_docstring(app, what, name, obj, options, lines):
@@ -268,7 +254,6 @@ def setup(app):
     app.connect("source-read", prepare_source)
     app.connect("doctree-read", mark_wide)
     # Before and after napoleon, which has priority 500.
-    app.connect("autodoc-process-docstring", document_callable, priority=400)
     app.connect("autodoc-process-docstring", complete_docstring, priority=600)
     app.connect("autodoc-process-signature", signature_of)
     app.connect("autodoc-skip-member", is_foreign)

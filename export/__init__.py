@@ -3,14 +3,9 @@
 Encoders and preprocessors follow TF-Hub's text contract,
 https://www.tensorflow.org/hub/common_saved_model_apis/text, on top of
 https://www.tensorflow.org/hub/reusable_saved_models.
-
-This package is callable: `albert_tf.export(model, output)` calls the function
-`albert_tf.export.export.export`.
 """
 
 import importlib
-import sys
-import types
 from typing import Any
 
 from albert_tf.quiet_import import quiet_by_default
@@ -24,17 +19,6 @@ _MODULES = {
 }
 
 __all__ = [*_MODULES]
-
-
-class _CallableModule(types.ModuleType):
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        with quiet_by_default():
-            from albert_tf.export.export import export
-
-        export(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule
 
 
 def __getattr__(name: str) -> Any:

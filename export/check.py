@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.export.config import IDS_KINDS
-from albert_tf.export.graph_operations import check_operations
-from albert_tf.export.manifest import MANIFEST, read_export
-from albert_tf.export.model_card import CARD
-from albert_tf.export.reference import source_cases, write_cases
+from albert_tf.exporting.config import IDS_KINDS
+from albert_tf.exporting.graph_operations import check_operations
+from albert_tf.exporting.manifest import MANIFEST, read_export
+from albert_tf.exporting.model_card import CARD
+from albert_tf.exporting.reference import source_cases, write_cases
 from albert_tf.input_files import sha256
 
 _PROGRAM = pathlib.Path(__file__).with_name("check_program.py")

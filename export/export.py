@@ -11,22 +11,22 @@ from collections.abc import Iterator
 
 from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.export.config import IDS_KINDS, ExportConfig
-from albert_tf.export.encoder import export_encoder, load_with_heads
-from albert_tf.export.litert_conversion import (
+from albert_tf.exporting.config import IDS_KINDS, ExportConfig
+from albert_tf.exporting.encoder import export_encoder, load_with_heads
+from albert_tf.exporting.litert_conversion import (
     check_quantization,
     encoder_program,
 )
-from albert_tf.export.origin import origin_of_checkpoint, origin_of_task
-from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.export.runtimes import (
+from albert_tf.exporting.origin import origin_of_checkpoint, origin_of_task
+from albert_tf.exporting.preprocessor import export_preprocessor
+from albert_tf.exporting.runtimes import (
     export_for_runtime,
     task_calibration,
     task_program,
     text_calibration,
 )
-from albert_tf.export.task import export_task
-from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.exporting.task import export_task
+from albert_tf.exporting.text_encoder import export_text_encoder
 from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.interop.open_checkpoint import open_checkpoint

@@ -1,6 +1,6 @@
 """A drop-in replacement of tensorflow_hub for Keras 3.
 
-Replace `import tensorflow_hub as hub` by `from albert_tf.export import hub`:
+Replace `import tensorflow_hub as hub` by `from albert_tf.exporting import hub`:
 the layer of tensorflow_hub fails in Keras 3.
 """
 
@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.export.hub_layer import HubLayer
+from albert_tf.exporting.hub_layer import HubLayer
 
 
 def KerasLayer(

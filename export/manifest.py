@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from albert_tf.data.manifest import DataDescription
 from albert_tf.errors import InputError
-from albert_tf.export.check_program import weights_fingerprint
-from albert_tf.export.config import Kind, Quantization
+from albert_tf.exporting.check_program import weights_fingerprint
+from albert_tf.exporting.config import Kind, Quantization
 from albert_tf.input_files import check_not_web_address, read_json
 from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer

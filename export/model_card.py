@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.export.config import IDS_KINDS
-from albert_tf.export.manifest import Origin, versions, write_manifest
+from albert_tf.exporting.config import IDS_KINDS
+from albert_tf.exporting.manifest import Origin, versions, write_manifest
 
 _ENCODER = """\
 import tensorflow as tf

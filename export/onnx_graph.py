@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError, import_packages
-from albert_tf.export.litert_conversion import IdsProgram
-from albert_tf.export.onnx_blocks import write_blocks
+from albert_tf.exporting.litert_conversion import IdsProgram
+from albert_tf.exporting.onnx_blocks import write_blocks
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import PACKING_INPUTS, AlbertEncoder
 from albert_tf.models.model_graph import check_backend, float32_copy

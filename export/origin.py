@@ -10,7 +10,7 @@ import re
 from absl import flags
 
 from albert_tf.data.manifest import DATA_FILE, read_manifest_file
-from albert_tf.export.manifest import MANIFEST, Origin
+from albert_tf.exporting.manifest import MANIFEST, Origin
 from albert_tf.finetuning.model_folder import ModelFolder
 from albert_tf.input_files import read_json, read_text
 from albert_tf.interop.checkpoint import Checkpoint

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.manifest import UNKNOWN, Origin
-from albert_tf.export.saved_model import (
+from albert_tf.exporting.manifest import UNKNOWN, Origin
+from albert_tf.exporting.saved_model import (
     MIN_LENGTH,
     TEXTS,
     Endpoint,

@@ -12,9 +12,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.encoder import load_with_heads
-from albert_tf.export.litert_conversion import IdsProgram, encoder_program
-from albert_tf.export.runtimes import task_program
+from albert_tf.exporting.encoder import load_with_heads
+from albert_tf.exporting.litert_conversion import IdsProgram, encoder_program
+from albert_tf.exporting.runtimes import task_program
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.task_config import TaskConfig

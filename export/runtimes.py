@@ -14,23 +14,23 @@ from typing import Any
 from albert_tf.data.documents import read_documents
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import import_package, import_packages
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.litert_conversion import (
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.litert_conversion import (
     ConstantGraph,
     Example,
     IdsProgram,
     check_quantization,
     convert,
 )
-from albert_tf.export.manifest import (
+from albert_tf.exporting.manifest import (
     MANIFEST,
     UNKNOWN,
     Origin,
     describe_tokenizer,
     describe_weights,
 )
-from albert_tf.export.model_card import describe_export
-from albert_tf.export.onnx_graph import onnx_model, purpose_of
+from albert_tf.exporting.model_card import describe_export
+from albert_tf.exporting.onnx_graph import onnx_model, purpose_of
 from albert_tf.files import PathPatterns, writing
 from albert_tf.finetuning.data import examples_from_lines, read_examples
 from albert_tf.finetuning.examples import BadExamples

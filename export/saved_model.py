@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.saved_model import save_context
 
-from albert_tf.export.manifest import Origin, describe_tokenizer
-from albert_tf.export.model_card import describe_export
+from albert_tf.exporting.manifest import Origin, describe_tokenizer
+from albert_tf.exporting.model_card import describe_export
 from albert_tf.folders import new_folder
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.export.manifest import UNKNOWN, Origin, describe_weights
-from albert_tf.export.saved_model import (
+from albert_tf.exporting.manifest import UNKNOWN, Origin, describe_weights
+from albert_tf.exporting.saved_model import (
     Endpoint,
     Export,
     model_endpoint,

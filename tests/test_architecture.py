@@ -7,7 +7,7 @@ import re
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
-FOLDERS = {"albert_tf": "albert_tf", "albert_tf.export": "export"}
+FOLDERS = {"albert_tf": "albert_tf", "albert_tf.exporting": "export"}
 
 
 @pytest.fixture(scope="module")

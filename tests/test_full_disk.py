@@ -16,9 +16,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import create_data
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.errors import StorageError
-from albert_tf.export import runtimes
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export
+from albert_tf.exporting import runtimes
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.export import export
 from albert_tf.files import check_space, new_file, write_atomically, writing
 from albert_tf.folders import new_folder
 from albert_tf.interop.convert import convert

@@ -22,7 +22,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 # Folders of the repository, and where the wheel has them.
 FOLDERS = {
     "albert_tf": "albert_tf",
-    "export": "albert_tf/export",
+    "export": "albert_tf/exporting",
     "official_configs": "albert_tf/official_configs",
 }
 # The file with the tested versions of each extra; "" is no extra.
@@ -99,7 +99,7 @@ def test_wheel_has_all_code_and_data(wheel):
     assert found == expected
     assert {
         "albert_tf/py.typed",
-        "albert_tf/export/__init__.py",
+        "albert_tf/exporting/__init__.py",
         "albert_tf/official_configs/models/albert_base_v2.json",
         "albert_tf/pretrained_models/albert_tiny_en/model.safetensors",
     } <= found

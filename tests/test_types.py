@@ -18,7 +18,7 @@ PYREFLY = pathlib.Path(pyrefly.__file__).parents[4] / "bin" / "pyrefly"
 def check(tmp_path_factory):
     """Returns `check(*paths)`: the errors of paths in a built tree.
 
-    `export/` is `albert_tf.export` only there.
+    `export/` is `albert_tf.exporting` only there.
     """
     tree = tmp_path_factory.mktemp("types")
     subprocess.run(

@@ -13,7 +13,7 @@ import sys
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.task_flags import TaskModuleFlags
 from albert_tf.errors import InputError
-from albert_tf.export.config import ExportConfig, Kind
+from albert_tf.exporting.config import ExportConfig, Kind
 from albert_tf.settings import setting
 
 
@@ -61,14 +61,14 @@ def main(flags: CommandFlags) -> None:
     config = flags.build(ExportConfig)
     given.load_task_module()
     # Imported here, so that help and flag errors do not wait for TensorFlow.
-    from albert_tf.export.export import export
+    from albert_tf.exporting.export import export
 
     export(given.model, given.output, given.kind, config)
     print(f"wrote {given.output}")
 
 
 def _check(folder: str, model: str | None) -> None:
-    from albert_tf.export.check import check_export, checks_table
+    from albert_tf.exporting.check import check_export, checks_table
 
     checks = check_export(folder, model)
     print(checks_table(checks))

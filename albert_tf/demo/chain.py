@@ -32,9 +32,9 @@ from albert_tf.demo.corpora import (
     write_user_text,
 )
 from albert_tf.errors import InputError
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.encoder import export_encoder
-from albert_tf.export.export import export
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.encoder import export_encoder
+from albert_tf.exporting.export import export
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.pretraining.config import PretrainConfig

@@ -48,7 +48,7 @@ def _checkpoint(folder, output, threads):
 def _saved_model(folder, output, threads):
     """Writes the export of `albert export --kind=encoder`."""
     del threads
-    from albert_tf.export.encoder import export_encoder
+    from albert_tf.exporting.encoder import export_encoder
     from albert_tf.models.encoder import AlbertEncoder
 
     model = AlbertEncoder.from_pretrained(folder / "checkpoint")
@@ -58,7 +58,7 @@ def _saved_model(folder, output, threads):
 def _text_model(folder, output, threads):
     """Writes the export of `albert export --kind=text_encoder`."""
     del threads
-    from albert_tf.export.text_encoder import export_text_encoder
+    from albert_tf.exporting.text_encoder import export_text_encoder
     from albert_tf.models.encoder import AlbertEncoder
 
     described = json.loads((folder / CONFIG).read_text())
@@ -174,9 +174,9 @@ def _exported(kind, quantization):
 
     def make(folder, output, threads):
         del threads
-        from albert_tf.export.config import ExportConfig
-        from albert_tf.export.litert_conversion import encoder_program
-        from albert_tf.export.runtimes import export_for_runtime
+        from albert_tf.exporting.config import ExportConfig
+        from albert_tf.exporting.litert_conversion import encoder_program
+        from albert_tf.exporting.runtimes import export_for_runtime
         from albert_tf.models.encoder import AlbertEncoder
 
         model = AlbertEncoder.from_pretrained(folder / "checkpoint")

@@ -178,7 +178,7 @@ class LiteRt:
 
     def forward(self, work):
         """Prepares the last hidden states for ids, row by row."""
-        from albert_tf.export.litert_conversion import (
+        from albert_tf.exporting.litert_conversion import (
             ConstantGraph,
             convert,
             encoder_program,

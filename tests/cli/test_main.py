@@ -256,7 +256,7 @@ PROGRAMS = {
     ],
     "package": [
         *("-W", "ignore", "-c"),
-        "import albert_tf.export; albert_tf.export.HubLayer",
+        "import albert_tf.exporting; albert_tf.exporting.HubLayer",
     ],
     "command": ["-m", "albert_tf", "convert", "--input=none", "--output=none"],
 }

@@ -14,19 +14,19 @@ import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
 from albert_tf.config import AlbertConfig
-from albert_tf.export import check_program
-from albert_tf.export.check_program import (
+from albert_tf.exporting import check_program
+from albert_tf.exporting.check_program import (
     Failed,
     load_export,
     same_as_source,
 )
-from albert_tf.export.config import KINDS, ExportConfig
-from albert_tf.export.encoder import export_encoder
-from albert_tf.export.export import export
-from albert_tf.export.manifest import read_export
-from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.export.reference import source_cases, write_cases
-from albert_tf.export.saved_model import Endpoint
+from albert_tf.exporting.config import KINDS, ExportConfig
+from albert_tf.exporting.encoder import export_encoder
+from albert_tf.exporting.export import export
+from albert_tf.exporting.manifest import read_export
+from albert_tf.exporting.preprocessor import export_preprocessor
+from albert_tf.exporting.reference import source_cases, write_cases
+from albert_tf.exporting.saved_model import Endpoint
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import (
     known_task,

@@ -12,8 +12,8 @@ import tokenize
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.export.encoder import export_encoder
-from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.exporting.encoder import export_encoder
+from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 

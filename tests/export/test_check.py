@@ -14,15 +14,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export import check as check_module
-from albert_tf.export import check_program
-from albert_tf.export.check import (
+from albert_tf.exporting import check as check_module
+from albert_tf.exporting import check_program
+from albert_tf.exporting.check import (
     Check,
     check_export,
     check_files,
     checks_table,
 )
-from albert_tf.export.check_program import (
+from albert_tf.exporting.check_program import (
     Failed,
     compare,
     difference,
@@ -31,11 +31,11 @@ from albert_tf.export.check_program import (
     run_check,
     same_as_source,
 )
-from albert_tf.export.config import IDS_KINDS, KINDS, ExportConfig
-from albert_tf.export.export import export
-from albert_tf.export.graph_operations import check_operations
-from albert_tf.export.manifest import read_export
-from albert_tf.export.reference import source_cases, write_cases
+from albert_tf.exporting.config import IDS_KINDS, KINDS, ExportConfig
+from albert_tf.exporting.export import export
+from albert_tf.exporting.graph_operations import check_operations
+from albert_tf.exporting.manifest import read_export
+from albert_tf.exporting.reference import source_cases, write_cases
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 

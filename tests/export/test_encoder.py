@@ -9,10 +9,10 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.export import saved_model
-from albert_tf.export.check_program import compare, difference
-from albert_tf.export.encoder import export_encoder
-from albert_tf.export.manifest import UNKNOWN
+from albert_tf.exporting import saved_model
+from albert_tf.exporting.check_program import compare, difference
+from albert_tf.exporting.encoder import export_encoder
+from albert_tf.exporting.manifest import UNKNOWN
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 

@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export
-from albert_tf.export.litert_conversion import encoder_program
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.export import export
+from albert_tf.exporting.litert_conversion import encoder_program
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer

@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export import hub
-from albert_tf.export.check_program import compare
-from albert_tf.export.hub_layer import HubLayer
+from albert_tf.exporting import hub
+from albert_tf.exporting.check_program import compare
+from albert_tf.exporting.hub_layer import HubLayer
 
 HEAD = 2  # kernel and bias of a Dense
 LABELS = np.arange(4.0)

@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from albert_tf.export.manifest import weights_fingerprint
+from albert_tf.exporting.manifest import weights_fingerprint
 
 WEIGHTS = {
     "a/kernel": np.arange(6, dtype="float32").reshape(2, 3),

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from albert_tf.export.config import KINDS
-from albert_tf.export.manifest import Origin
-from albert_tf.export.model_card import model_card
+from albert_tf.exporting.config import KINDS
+from albert_tf.exporting.manifest import Origin
+from albert_tf.exporting.model_card import model_card
 
 MANIFEST = {
     "settings": {"text_format": "prose", "language": "de", "ngram": 3},

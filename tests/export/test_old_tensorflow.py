@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.export import export
 
 pytestmark = pytest.mark.old_tensorflow
 

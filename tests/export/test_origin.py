@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from albert_tf.export.origin import origin_of_checkpoint, origin_of_task
+from albert_tf.exporting.origin import origin_of_checkpoint, origin_of_task
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.interop.open_checkpoint import open_checkpoint
 

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
-from albert_tf.export.hub_layer import HubLayer
-from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.exporting.hub_layer import HubLayer
+from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 pytestmark = pytest.mark.long

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from albert_tf.export.config import KINDS, ExportConfig
-from albert_tf.export.encoder import export_encoder
-from albert_tf.export.export import export
+from albert_tf.exporting.config import KINDS, ExportConfig
+from albert_tf.exporting.encoder import export_encoder
+from albert_tf.exporting.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 
 pytestmark = pytest.mark.long

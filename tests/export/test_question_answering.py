@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.export.export import export
+from albert_tf.exporting.export import export
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,

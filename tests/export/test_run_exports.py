@@ -9,9 +9,9 @@ import tensorflow as tf
 from albert_tf.data.create_data import create_pretraining_data
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.manifest import read_manifest
-from albert_tf.export.check_program import difference
-from albert_tf.export.export import export
-from albert_tf.export.origin import origin_of_checkpoint
+from albert_tf.exporting.check_program import difference
+from albert_tf.exporting.export import export
+from albert_tf.exporting.origin import origin_of_checkpoint
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import read_checkpoint

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.export.check import check_files
-from albert_tf.export.check_program import (
+from albert_tf.exporting.check import check_files
+from albert_tf.exporting.check_program import (
     Failed,
     load_export,
     same_as_source,
 )
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export
-from albert_tf.export.manifest import read_export
-from albert_tf.export.reference import source_cases
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.export import export
+from albert_tf.exporting.manifest import read_export
+from albert_tf.exporting.reference import source_cases
 from albert_tf.models.base import ENCODER_INPUTS
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from tensorflow.core.protobuf import saved_model_pb2
 
-from albert_tf.export.task import export_task
+from albert_tf.exporting.task import export_task
 from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.text_classification.examples import TextTask
 from albert_tf.finetuning.text_classification.model import AlbertClassifier

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.export import export
-from albert_tf.export.hub_layer import HubLayer
+from albert_tf.exporting.export import export
+from albert_tf.exporting.hub_layer import HubLayer
 
 PAIR = {
     "text": tf.constant(["the good movie", "a bad film was it", "", "seen"]),

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.export import export
 from albert_tf.models.encoder import AlbertEncoder
 
 LONG = pytest.mark.long

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.check_program import compare
-from albert_tf.export.hub_layer import HubLayer
-from albert_tf.export.manifest import weights_fingerprint
-from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.exporting.check_program import compare
+from albert_tf.exporting.hub_layer import HubLayer
+from albert_tf.exporting.manifest import weights_fingerprint
+from albert_tf.exporting.text_encoder import export_text_encoder
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
 
@@ -195,7 +195,7 @@ def test_models_that_do_not_fit(config, tokenizer, tmp_path):
 def test_another_backend(tmp_path):
     program = """
 from albert_tf import AlbertConfig, AlbertEncoder
-from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.exporting.text_encoder import export_text_encoder
 
 config = AlbertConfig(
     vocab_size=9,

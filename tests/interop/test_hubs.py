@@ -12,10 +12,10 @@ import types
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.export import hub as hub_of_ours
-from albert_tf.export.check import check_export
-from albert_tf.export.export import export
-from albert_tf.export.hub_layer import HubLayer
+from albert_tf.exporting import hub as hub_of_ours
+from albert_tf.exporting.check import check_export
+from albert_tf.exporting.export import export
+from albert_tf.exporting.hub_layer import HubLayer
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.interop import hubs
 from albert_tf.interop.convert import convert

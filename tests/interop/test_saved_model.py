@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.encoder import export_encoder
+from albert_tf.exporting.encoder import export_encoder
 from albert_tf.interop.archive import UnpackedArchive
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.saved_model import open_saved_model

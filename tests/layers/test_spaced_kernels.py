@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import ACTIVATIONS
-from albert_tf.export.litert_conversion import ConstantGraph, encoder_program
+from albert_tf.exporting.litert_conversion import ConstantGraph, encoder_program
 from albert_tf.layers import spaced_kernels
 from albert_tf.models.encoder import AlbertEncoder
 

@@ -13,7 +13,7 @@ from albert_tf.data.record_checks import read_records
 from albert_tf.data.record_reader import parse_example
 from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
-from albert_tf.export.export import export
+from albert_tf.exporting.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.phase_records import phase_objective

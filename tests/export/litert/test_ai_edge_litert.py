@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.export.litert_conversion import (
+from albert_tf.exporting.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
     convert,

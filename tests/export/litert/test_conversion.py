@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.litert_conversion import (
+from albert_tf.exporting.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
     convert,

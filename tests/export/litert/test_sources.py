@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export
-from albert_tf.export.litert_conversion import signature_runner
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.export import export
+from albert_tf.exporting.litert_conversion import signature_runner
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer

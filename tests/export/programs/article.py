@@ -34,7 +34,7 @@ def main(library, code_path, reviews_path):
 
         assert "tf_keras" in tf.keras.Model.__module__
     else:
-        from albert_tf.export import hub
+        from albert_tf.exporting import hub
 
         assert tf.keras.__version__.startswith("3.")
     train_data, validation_data = read(reviews_path)

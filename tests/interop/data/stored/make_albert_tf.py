@@ -20,7 +20,7 @@ from example import (
 from albert_tf.config import AlbertConfig
 from albert_tf.data.create_data import create_pretraining_data
 from albert_tf.data.data_config import PretrainingDataConfig
-from albert_tf.export.encoder import export_encoder
+from albert_tf.exporting.encoder import export_encoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.train import pretrain
