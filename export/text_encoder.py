@@ -27,7 +27,8 @@ from albert_tf.models.model_graph import (
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import GraphPreprocessor, pack_to_longest
+from albert_tf.text.packing import pack_to_longest
+from albert_tf.text.preprocessor import GraphPreprocessor, ragged_segment
 
 # Signature -> its outputs.
 _SIGNATURES = {
@@ -140,8 +141,10 @@ def _root(graph: EncoderGraph, preprocessor: GraphPreprocessor) -> Endpoint:
     @tf.function(autograph=False)
     def embed(inputs, training, seq_length):
         texts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        segments = [tokenize.__call__(text) for text in texts]
-        rows = pack_to_longest(preprocessor.tokenizer, segments, seq_length)
+        segments = [ragged_segment(tokenize.__call__(text)) for text in texts]
+        rows = pack_to_longest(
+            preprocessor.ops, preprocessor.tokenizer, segments, seq_length
+        )
         outputs = graph.encode(rows, training)
         # Only the export of the encoder returns the states of every block.
         del outputs["encoder_outputs"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.data.array_ops import ArrayOps
+from albert_tf.array_ops import ArrayOps
 from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined
 from albert_tf.data.data_config import (
     MaskingConfig,

@@ -20,8 +20,8 @@ from albert_tf.data.packed_rows import (
     split_rows,
 )
 from albert_tf.data.sentence_pairs import SentencePairs, pack_pairs
-from albert_tf.data.tensor_ops import TensorOps, fold_in
 from albert_tf.data.tokenized_documents import VocabularyTable
+from albert_tf.tensor_ops import TensorOps, fold_in
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # Number of chunks that are tried as random next segments, until one is from

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
+from albert_tf.tensor_ops import TensorOps
 from albert_tf.training.input import batch_options, shuffle
 
 
@@ -72,7 +74,10 @@ def training_batches(
         .map(examples_of)
         .prefetch(1)
         .rebatch(batch_size, drop_remainder=True)
-        .map(data.padder(fixed_length), num_parallel_calls=tf.data.AUTOTUNE)
+        .map(
+            data.padder(TensorOps(), fixed_length),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
         .prefetch(tf.data.AUTOTUNE)
         .with_options(batch_options())
     )
@@ -100,10 +105,10 @@ def prediction_batches(
         raise InputError(f"batch_size={batch_size} must be at least 1")
     _check_length(data, fixed_length)
     order = np.argsort(-data.example_lengths, kind="stable")
-    pad = data.padder(fixed_length)
+    pad = data.padder(ArrayOps(), fixed_length)
     for first in range(0, len(order), batch_size):
         indices = order[first : first + batch_size]
-        yield indices, {name: x.numpy() for name, x in pad(indices).items()}
+        yield indices, pad(indices)
 
 
 def _check_length(data: Features, fixed_length: int | None) -> None:

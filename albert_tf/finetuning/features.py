@@ -7,17 +7,14 @@ import dataclasses
 import functools
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-    Tensors = dict[str, tf.Tensor]
-
+Batch = dict[str, Any]
 _Item = TypeVar("_Item")
 
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
@@ -139,65 +136,55 @@ class Features:
             raise ValueError(
                 f"a sequence has {longest} tokens, more than length={length}"
             )
-        batch = self.padder(length)(examples)
-        return {name: x.numpy() for name, x in batch.items()}
+        return self.padder(ArrayOps(), length)(examples)
 
-    def padder(self, length: int | None) -> Callable[[Any], Tensors]:
-        """Returns `pad` as a function of tensors, eagerly or in a graph.
+    def padder(self, ops: Any, length: int | None) -> Callable[[Any], Batch]:
+        """Returns `pad` as a function; longer sequences than `length` are cut.
 
-        Longer sequences than `length` are cut.
+        Args:
+          ops: `ArrayOps`, or `TensorOps` for input pipelines.
+          length: length to pad to in tokens; None for the longest sequence.
         """
-        import tensorflow as tf
-
-        def constant(values: np.ndarray) -> tf.Tensor:
-            # Input pipelines always run on the host.
-            with tf.device("CPU:0"):
-                return tf.constant(values)
-
-        def batch_values(values: tf.Tensor) -> tf.Tensor:
-            is_float = values.dtype.is_floating
-            return tf.cast(values, tf.float32 if is_float else tf.int32)
-
-        starts, ids, types = map(constant, (self.starts, self.ids, self.types))
-        columns = {name: constant(x) for name, x in self.columns.items()}
+        # Once, not in each batch.
+        starts, ids, types = map(ops.host, (self.starts, self.ids, self.types))
+        columns = {name: ops.host(x) for name, x in self.columns.items()}
         token_columns = {
-            name: (constant(x), self.token_padding[name])
+            name: (ops.host(x), self.token_padding[name])
             for name, x in self.token_columns.items()
         }
         last_token = max(len(self.ids) - 1, 0)
         count = self.sequences_per_example
 
-        def pad(examples: Any) -> Tensors:
-            sequences = tf.convert_to_tensor(examples, tf.int64)
+        def batch_values(values: Any) -> Any:
+            is_float = np.dtype(values.dtype.name).kind == "f"
+            return ops.cast(values, np.float32 if is_float else np.int32)
+
+        def pad(examples: Any) -> Batch:
+            sequences = ops.cast(examples, np.int64)
             if count > 1:
-                sequences = sequences[:, None] * count + tf.range(
-                    count, dtype=tf.int64
-                )
-            begins = tf.gather(starts, sequences)
-            lengths = tf.gather(starts, sequences + 1) - begins
-            longest: Any = length
-            if longest is None:  # 0 in an empty batch
-                longest = tf.reduce_max(
-                    tf.pad(tf.reshape(lengths, [-1]), [[0, 1]])
-                )
-            offsets = tf.range(longest, dtype=tf.int64)
+                options = ops.cast(ops.arange(count), np.int64)
+                sequences = sequences[:, None] * count + options
+            begins = ops.gather(starts, sequences)
+            lengths = ops.gather(starts, sequences + 1) - begins
+            longest = ops.largest(lengths) if length is None else length
+            offsets = ops.cast(ops.arange(longest), np.int64)
             mask = offsets < lengths[..., None]
             # Positions beyond a sequence are gathered, too, then overwritten.
-            tokens = tf.minimum(begins[..., None] + offsets, last_token)
+            tokens = ops.minimum(begins[..., None] + offsets, last_token)
 
             def padded(values, padding):
-                values = batch_values(tf.gather(values, tokens))
-                return tf.where(mask, values, tf.cast(padding, values.dtype))
+                values = batch_values(ops.gather(values, tokens))
+                return ops.where(mask, values, ops.cast(padding, values.dtype))
 
             batch = {
                 "input_word_ids": padded(ids, self.pad_id),
-                "input_mask": tf.cast(mask, tf.int32),
+                "input_mask": ops.cast(mask, np.int32),
                 "input_type_ids": padded(types, 0),
             }
             for name, (values, padding) in token_columns.items():
                 batch[name] = padded(values, padding)
             for name, values in columns.items():
-                batch[name] = batch_values(tf.gather(values, examples))
+                batch[name] = batch_values(ops.gather(values, examples))
             return batch
 
         return pad

@@ -12,12 +12,8 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.text.preprocessor import (
-    EagerPreprocessor,
-    GraphPreprocessor,
-    pack_ragged,
-    pack_to_longest,
-)
+from albert_tf.text.packing import pack, pack_to_longest
+from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
 Preprocessor = GraphPreprocessor | EagerPreprocessor
 Inputs = Mapping[str, tf.TensorSpec]
@@ -94,26 +90,21 @@ def text_sequences(
       multiple: see `pack_to_longest`.
 
     Returns:
-      The inputs of the encoder, padded to the longest sequence.
+      The inputs of the encoder, padded to the longest sequence; eagerly as
+      arrays.
     """
-    tokenizer = preprocessor.tokenizer
-    segments = [preprocessor.tokenize(text) for text in texts]
+    ops, tokenizer = preprocessor.ops, preprocessor.tokenizer
+    segments = [preprocessor.segment(text) for text in texts]
     sequences = pack_to_longest(
-        tokenizer, segments, max_seq_length, multiple=multiple
+        ops, tokenizer, segments, max_seq_length, multiple=multiple
     )
     if len(segments) == 1:
         return sequences
-    length = tf.shape(sequences["input_word_ids"])[1]
-    single = pack_ragged(
-        segments[:1],
-        length,
-        pad_id=tokenizer.pad_id,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-    )
-    is_single = segments[1].row_lengths()[:, None] == 0
+    length = ops.shape(sequences["input_word_ids"])[1]
+    single = pack(ops, tokenizer, segments[:1], length)
+    is_single = segments[1].lengths[:, None] == 0
     return {
-        name: tf.where(is_single, single[name], x)
+        name: ops.where(is_single, single[name], x)
         for name, x in sequences.items()
     }
 

@@ -3,16 +3,21 @@
 import abc
 import functools
 import hashlib
-import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
 import numpy as np
 
+from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
 from albert_tf.input_files import shown
-from albert_tf.text.packing import as_tensors, pack
+from albert_tf.text.packing import (
+    as_tensors,
+    longest_sequence,
+    make_segment,
+    pack,
+)
 from albert_tf.text.piece_table import PieceTable
 from albert_tf.text.tokens import SEGMENT_LENGTH, SpecialTokens, Token, segments
 
@@ -267,8 +272,7 @@ class Tokenizer(PieceTable):
             )
         texts = text_list(texts, "texts")
         longest = max_length if truncation else None
-        firsts = self._encode(texts, num_threads, longest)
-        seconds = None
+        rows = [self._encode(texts, num_threads, longest)]
         if pairs is not None:
             pairs = text_list(pairs, "pairs")
             if len(pairs) != len(texts):
@@ -276,17 +280,22 @@ class Tokenizer(PieceTable):
                     "texts and pairs must have the same length, not "
                     f"{len(texts)} and {len(pairs)}."
                 )
-            seconds = self._encode(pairs, num_threads, longest)
-        rows = pack(
-            firsts,
-            seconds,
-            max_length=max_length if truncation else sys.maxsize,
-            padded_length=max_length if padding == "max_length" else None,
-            pad_id=self.pad_id,
-            cls_id=self.cls_id,
-            sep_id=self.sep_id,
-        )
-        return as_tensors(rows, return_tensors or "np")
+            rows.append(self._encode(pairs, num_threads, longest))
+        ops = ArrayOps()
+        segments = list(map(make_segment, rows))
+        width = longest_sequence(ops, segments)
+        if truncation:
+            width = min(width, max_length)
+        if padding == "max_length":
+            if width > max_length:
+                raise ValueError(
+                    f"a text has {width} tokens, more than the max_length="
+                    f"{max_length} to pad to; truncate it, or pad to the "
+                    "longest"
+                )
+            width = max_length
+        packed = pack(ops, self, segments, width)
+        return as_tensors(packed, return_tensors or "np")
 
     def __repr__(self) -> str:
         settings = {"vocab_size": self.vocab_size, **self.settings}

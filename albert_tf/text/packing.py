@@ -1,79 +1,120 @@
-"""Packing of token ids into inputs of the encoder."""
+"""Packing of token ids into inputs of the encoder, in NumPy and in graphs."""
 
+import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.errors import import_package
 
 
-def pack(
-    firsts: Sequence[list[int]],
-    seconds: Sequence[list[int]] | None,
-    *,
-    max_length: int,
-    padded_length: int | None,
-    pad_id: int,
-    cls_id: int,
-    sep_id: int,
-) -> dict[str, np.ndarray]:
-    """Packs token ids into a padded batch, trimming pairs round-robin.
+class Segment(NamedTuple):
+    """Token ids of one segment of each example, without padding.
 
-    Round-robin trimming takes one id from each segment in turn, starting with
-    the first, until the sequence is full: three free positions are split 2 + 1,
-    and positions that a short segment leaves unused go to the other one.
-    `AlbertPreprocessor.bert_pack_inputs` does the same in a graph.
+    Attributes:
+      ids: ids of all examples, int32 `[tokens]`.
+      starts: index of the first id of each example, int32 `[batch]`.
+      lengths: number of ids of each example, int32 `[batch]`.
+    """
+
+    ids: Any
+    starts: Any
+    lengths: Any
+
+
+def make_segment(rows: Sequence[Sequence[int]]) -> Segment:
+    """Makes a segment of the ids of each example."""
+    lengths = np.fromiter(map(len, rows), np.int32, len(rows))
+    size = int(lengths.sum())
+    ids = np.fromiter(itertools.chain.from_iterable(rows), np.int32, size)
+    return Segment(ids, np.cumsum(lengths, dtype=np.int32) - lengths, lengths)
+
+
+def longest_sequence(ops: Any, segments: Sequence[Segment]) -> Any:
+    """Returns the length of the longest sequence if none is trimmed.
 
     Args:
-      firsts: ids of the first segment of each example.
-      seconds: ids of the second segment of each example, or None.
-      max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
-      padded_length: the length to pad to; None for that of the longest sequence
-        in the batch.
-      pad_id: id of the padding token; mask and types are 0 there.
-      cls_id: id at the start of each sequence.
-      sep_id: id at the end of each segment.
+      ops: `ArrayOps` or `TensorOps`.
+      segments: see `pack`.
+    """
+    return ops.largest(sum(x.lengths for x in segments)) + 1 + len(segments)
+
+
+def pack(
+    ops: Any, tokenizer: Any, segments: Sequence[Segment], seq_length: Any
+) -> dict[str, Any]:
+    """Packs one or two segments, as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
+
+    Pairs that are too long are trimmed round-robin: one id is taken from each
+    segment in turn, starting with the first, until the sequence is full. So
+    three free positions are split 2 + 1, and positions that a short segment
+    leaves unused go to the other one.
+
+    Args:
+      ops: `ArrayOps` or `TensorOps`.
+      tokenizer: the tokenizer, for its special ids.
+      segments: one or two segments of the same batch.
+      seq_length: length to trim and pad to; an int or an int32 scalar.
 
     Returns:
       Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
-      `[batch, seq]`.
-
-    Raises:
-      ValueError: if a sequence is longer than `padded_length`.
+      `[batch, seq]`; mask and types are 0 at padding.
     """
-    rows, first_lengths = [], []
-    if seconds is None:
-        for first in firsts:
-            row = [cls_id, *first[: max_length - 2], sep_id]
-            rows.append(row)
-            first_lengths.append(len(row))
+    lengths = [segment.lengths for segment in segments]
+    budget = seq_length - 1 - len(segments)
+    if len(segments) == 2:
+        first, second = lengths
+        second = ops.minimum(second, ops.maximum(budget // 2, budget - first))
+        lengths = [ops.minimum(first, budget - second), second]
     else:
-        budget = max_length - 3
-        for first, second in zip(firsts, seconds, strict=True):
-            for_second = min(len(second), max(budget // 2, budget - len(first)))
-            first = first[: budget - for_second]
-            rows.append([cls_id, *first, sep_id, *second[:for_second], sep_id])
-            first_lengths.append(len(first) + 2)
+        lengths = [ops.minimum(lengths[0], budget)]
 
-    lengths = np.fromiter(map(len, rows), np.int32, len(rows))[:, None]
-    longest = int(lengths.max(initial=0))
-    width = longest if padded_length is None else padded_length
-    if longest > width:
-        raise ValueError(
-            f"a text has {longest} tokens, more than the max_length={width} to "
-            "pad to; truncate it, or pad to the longest"
-        )
-    positions = np.arange(width, dtype=np.int32)[None]
-    mask = positions < lengths
-    ids = np.full(mask.shape, pad_id, np.int32)
-    ids[mask] = [i for row in rows for i in row]
-    types = mask & (positions >= np.array(first_lengths, np.int32)[:, None])
+    # A single gather fills the batch: each position is an index into the
+    # concatenation of the three special ids and all segments.
+    special_ids = [tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id]
+    pool = ops.concat([special_ids, *(x.ids for x in segments)], 0)
+    pad, cls, sep, pooled = 0, 1, 2, 3
+    position = ops.arange(seq_length)[None]
+    index = ops.where(position == 0, cls, pad)
+    segment_begin = begin = 1
+    for segment, length in zip(segments, lengths, strict=True):
+        end = begin + length[:, None]
+        source = pooled + segment.starts[:, None]
+        inside = (position >= begin) & (position < end)
+        index = ops.where(inside, source + position - begin, index)
+        index = ops.where(position == end, sep, index)
+        pooled += ops.shape(segment.ids)[0]
+        segment_begin, begin = begin, end + 1
+    mask = position < begin
+    is_second = position >= segment_begin if len(segments) == 2 else False
     return {
-        "input_word_ids": ids,
-        "input_mask": mask.astype(np.int32),
-        "input_type_ids": types.astype(np.int32),
+        "input_word_ids": ops.cast(ops.gather(pool, index), np.int32),
+        "input_mask": ops.cast(mask, np.int32),
+        "input_type_ids": ops.cast(mask & is_second, np.int32),
     }
+
+
+def pack_to_longest(
+    ops: Any,
+    tokenizer: Any,
+    segments: Sequence[Segment],
+    max_length: Any,
+    *,
+    multiple: int = 1,
+) -> dict[str, Any]:
+    """Packs segments, and pads only to the longest sequence; see `pack`.
+
+    Args:
+      ops: `ArrayOps` or `TensorOps`.
+      tokenizer: the tokenizer, for its special ids.
+      segments: one or two segments of the same batch.
+      max_length: maximum length.
+      multiple: the length is rounded up to a multiple of it.
+    """
+    longest = longest_sequence(ops, segments)
+    longest += -longest % multiple
+    return pack(ops, tokenizer, segments, ops.minimum(longest, max_length))
 
 
 def as_tensors(rows: dict[str, np.ndarray], kind: str) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """Text preprocessing in a TensorFlow graph: strings to encoder inputs."""
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.array_ops import ArrayOps
+from albert_tf.tensor_ops import TensorOps
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.graph_sentencepiece import (
     GraphSentencePiece,
     GraphSpecialTokens,
 )
 from albert_tf.text.graph_wordpiece import GraphWordPiece
+from albert_tf.text.packing import Segment, make_segment, pack
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
@@ -20,83 +22,34 @@ DEFAULT_LENGTH = 128
 
 
 def pack_ragged(
-    segments: Sequence[tf.RaggedTensor],
-    seq_length: int | tf.Tensor,
-    *,
-    pad_id: int,
-    cls_id: int,
-    sep_id: int,
-) -> dict[str, tf.Tensor]:
-    """Packs one or two segments, as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
-
-    Trims and pads like `pack`. See `AlbertPreprocessor.bert_pack_inputs`.
-    Shapes are static if `seq_length` is an int rather than a scalar tensor.
-    """
-    segments = _check_segments(segments)
-    seq_length = _check_seq_length(seq_length, 1 + len(segments))
-    lengths = [tf.cast(s.row_lengths(), tf.int32) for s in segments]
-    budget = seq_length - 1 - len(segments)
-    if len(segments) == 2:
-        first, second = lengths
-        second = tf.minimum(second, tf.maximum(budget // 2, budget - first))
-        lengths = [tf.minimum(first, budget - second), second]
-    else:
-        lengths = [tf.minimum(lengths[0], budget)]
-
-    # A single gather fills the batch: each position is an index into the
-    # concatenation of the three special ids and all segments.
-    pool = tf.concat(
-        [[pad_id, cls_id, sep_id]]
-        + [tf.cast(segment.values, tf.int32) for segment in segments],
-        axis=0,
-    )
-    pad, cls, sep, pooled = 0, 1, 2, 3
-    position = tf.range(seq_length)[None]
-    index = tf.where(position == 0, cls, pad)
-    segment_begin = begin = tf.constant(1)
-    for segment, length in zip(segments, lengths, strict=True):
-        end = begin + length[:, None]
-        source = pooled + tf.cast(segment.row_starts(), tf.int32)[:, None]
-        inside = (position >= begin) & (position < end)
-        index = tf.where(inside, source + position - begin, index)
-        index = tf.where(position == end, sep, index)
-        pooled += tf.size(segment.values)
-        segment_begin, begin = begin, end + 1
-    mask = position < begin
-    is_second = position >= segment_begin if len(segments) == 2 else False
-    return {
-        "input_word_ids": tf.gather(pool, index),
-        "input_mask": tf.cast(mask, tf.int32),
-        "input_type_ids": tf.cast(mask & is_second, tf.int32),
-    }
-
-
-def pack_to_longest(
     tokenizer: Tokenizer,
     segments: Sequence[tf.RaggedTensor],
     seq_length: int | tf.Tensor,
-    *,
-    multiple: int = 1,
 ) -> dict[str, tf.Tensor]:
-    """Packs one or two segments, and pads only to the longest sequence.
+    """Packs one or two segments; see `AlbertPreprocessor.bert_pack_inputs`.
+
+    Shapes are static if `seq_length` is an int rather than a scalar tensor.
 
     Args:
-      tokenizer: the tokenizer, for its special tokens.
-      segments: see `pack_ragged`.
-      seq_length: maximum length.
-      multiple: the length is rounded up to a multiple of it.
+      tokenizer: the tokenizer, for its special ids.
+      segments: ragged ids, `[batch, (tokens)]` or `[batch, (words), (pieces)]`.
+      seq_length: length to trim and pad to.
     """
-    lengths = tf.add_n([segment.row_lengths() for segment in segments])
-    # The 0 is for empty batches.
-    longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
-    longest += 1 + len(segments)  # [CLS], and a [SEP] after each segment
-    longest += -longest % multiple
-    return pack_ragged(
-        segments,
-        tf.minimum(tf.cast(longest, tf.int32), seq_length),
-        pad_id=tokenizer.pad_id,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
+    checked = _check_segments(segments)
+    return pack(
+        TensorOps(),
+        tokenizer,
+        list(map(ragged_segment, checked)),
+        _check_seq_length(seq_length, 1 + len(checked)),
+    )
+
+
+def ragged_segment(ids: tf.RaggedTensor) -> Segment:
+    """Makes a segment of ragged ids `[batch, (tokens)]`."""
+    return Segment(
+        tf.cast(ids.values, tf.int32),
+        tf.cast(ids.row_starts(), tf.int32),
+        tf.cast(ids.row_lengths(), tf.int32),
     )
 
 
@@ -151,6 +104,9 @@ class GraphPreprocessor(tf.Module):
     `tf.function` and saved in a SavedModel.
     """
 
+    # What sequences are packed with, see `pack_to_longest`.
+    ops = TensorOps()
+
     def __init__(self, tokenizer: Tokenizer, seq_length: int | None = None):
         """Creates the lookup tables of the tokenizer."""
         super().__init__(name="preprocessor")
@@ -182,6 +138,10 @@ class GraphPreprocessor(tf.Module):
         parts = self._special_tokens.split(texts)
         return parts.join(self._plain.tokenize(parts.texts), parts.special_ids)
 
+    def segment(self, texts: tf.Tensor) -> Segment:
+        """Tokenizes strings `[batch]` as a segment of sequences."""
+        return ragged_segment(self.tokenize(texts))
+
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -206,13 +166,9 @@ class GraphPreprocessor(tf.Module):
         seq_length: int | tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Packs one or two segments as inputs of the encoder."""
-        return pack_ragged(
-            segments,
-            self.seq_length if seq_length is None else seq_length,
-            pad_id=self.tokenizer.pad_id,
-            cls_id=self.tokenizer.cls_id,
-            sep_id=self.tokenizer.sep_id,
-        )
+        if seq_length is None:
+            seq_length = self.seq_length
+        return pack_ragged(self.tokenizer, segments, seq_length)
 
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
         """Returns the special ids and `vocab_size` under TF-Hub's names."""
@@ -236,23 +192,27 @@ class EagerPreprocessor:
       max_length: number of ids to which texts may be truncated; None for all.
     """
 
+    ops = ArrayOps()
+
     def __init__(self, tokenizer: Tokenizer, max_length: int | None = None):
         self.tokenizer = tokenizer
         self._max_length = max_length
 
     def tokenize(self, texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of texts `[batch]`; equal texts are encoded once."""
+        segment = self.segment(texts)
+        return tf.RaggedTensor.from_row_lengths(
+            segment.ids, segment.lengths.astype(np.int64), validate=False
+        )
+
+    def segment(self, texts: Sequence[str] | tf.Tensor) -> Segment:
+        """Returns the ids of texts `[batch]` as arrays."""
         if isinstance(texts, tf.Tensor):
             texts = [text.decode() for text in texts.numpy()]
         unique = list(dict.fromkeys(texts))
         encoded = self.tokenizer.encode(unique, max_length=self._max_length)
         ids_of = dict(zip(unique, encoded, strict=True))
-        rows = [ids_of[text] for text in texts]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.fromiter(
-            itertools.chain.from_iterable(rows), np.int32, lengths.sum()
-        )
-        return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
+        return make_segment([ids_of[text] for text in texts])
 
 
 def _batch(texts: tf.Tensor) -> tf.Tensor:

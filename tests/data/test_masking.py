@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.array_ops import ArrayOps
+from albert_tf.array_ops import ArrayOps
 from albert_tf.data.data_config import MaskingConfig
 from albert_tf.data.masking import (
     MaskedTokens,
@@ -19,8 +19,8 @@ from albert_tf.data.sentence_pairs import (
     SentencePairs,
     pack_pairs,
 )
-from albert_tf.data.tensor_ops import TensorOps
 from albert_tf.data.tokenized_documents import VocabularyTable
+from albert_tf.tensor_ops import TensorOps
 
 VOCAB_SIZE = 2000
 MASK_ID = 4

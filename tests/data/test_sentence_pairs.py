@@ -6,18 +6,18 @@ import random
 import numpy as np
 import pytest
 
-from albert_tf.data.array_ops import ArrayOps
+from albert_tf.array_ops import ArrayOps
 from albert_tf.data.sentence_pairs import (
     SentencePairs,
     _truncate,
     draw_sentence_pairs,
     pack_pairs,
 )
-from albert_tf.data.tensor_ops import TensorOps
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
 )
+from albert_tf.tensor_ops import TensorOps
 
 
 def tokenized(documents):

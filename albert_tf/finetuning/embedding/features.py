@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterable
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.examples import EmbeddingExample
@@ -47,10 +46,7 @@ def text_features(
     preprocessor = EagerPreprocessor(tokenizer, max_seq_length)
     for chunk in batched(examples, _CHUNK):
         texts = [text for example in chunk for text in example.texts]
-        with tf.device("CPU:0"):
-            builder.extend(
-                text_sequences(preprocessor, [texts], max_seq_length)
-            )
+        builder.extend(text_sequences(preprocessor, [texts], max_seq_length))
     return builder.build()
 
 

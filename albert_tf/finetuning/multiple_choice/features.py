@@ -19,9 +19,11 @@ from albert_tf.finetuning.features import (
 from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
 from albert_tf.finetuning.serving import Preprocessor, strip
 from albert_tf.models.model_graph import Tensors
+from albert_tf.tensor_ops import TensorOps
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.normalizer import replace_surrogates
-from albert_tf.text.preprocessor import EagerPreprocessor, pack_to_longest
+from albert_tf.text.packing import pack_to_longest
+from albert_tf.text.preprocessor import EagerPreprocessor, ragged_segment
 
 # Number of questions that are tokenized at a time. Passages that they share are
 # tokenized once.
@@ -67,8 +69,9 @@ def choice_sequences(
     # Each passage is tokenized once for all options.
     first = tf.gather(preprocessor.tokenize(contexts), example)
     room = max_seq_length - 3 - second.row_lengths()
+    segments = [ragged_segment(x) for x in (_truncate(first, room), second)]
     return pack_to_longest(
-        preprocessor.tokenizer, [_truncate(first, room), second], max_seq_length
+        TensorOps(), preprocessor.tokenizer, segments, max_seq_length
     )
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import (
@@ -60,8 +59,7 @@ def text_features(
         texts = [[example.text for example in chunk]]
         if any(example.pair for example in chunk):
             texts.append([example.pair or "" for example in chunk])
-        with tf.device("CPU:0"):
-            builder.extend(text_sequences(preprocessor, texts, max_seq_length))
+        builder.extend(text_sequences(preprocessor, texts, max_seq_length))
         if labelled:
             values += [_label(example, label_ids) for example in chunk]
     if not labelled:

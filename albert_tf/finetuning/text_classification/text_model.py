@@ -236,8 +236,7 @@ class TextModel(LabelHeadModel):
                 "be as many"
             )
         preprocessor = EagerPreprocessor(tokenizer, self.max_seq_length)
-        sequences = text_sequences(preprocessor, texts, self.max_seq_length)
-        ids = {name: x.numpy() for name, x in sequences.items()}
+        ids = text_sequences(preprocessor, texts, self.max_seq_length)
         if isinstance(sample_weight, (list, tuple)):
             sample_weight = np.asarray(sample_weight)
         return ids, self._label_ids(y), sample_weight

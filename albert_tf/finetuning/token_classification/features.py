@@ -20,8 +20,10 @@ from albert_tf.finetuning.token_classification.examples import (
     labels_of,
 )
 from albert_tf.models.model_graph import Tensors
+from albert_tf.tensor_ops import TensorOps
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import EagerPreprocessor, pack_to_longest
+from albert_tf.text.packing import pack_to_longest
+from albert_tf.text.preprocessor import EagerPreprocessor, ragged_segment
 
 # Label of tokens that the loss ignores.
 IGNORED = -1
@@ -84,7 +86,10 @@ def word_sequences(
     position = pieces.row_starts() - tf.gather(begin_pieces, sequence_of)
     return WordSequences(
         inputs=pack_to_longest(
-            preprocessor.tokenizer, [sequences], max_seq_length
+            TensorOps(),
+            preprocessor.tokenizer,
+            [ragged_segment(sequences)],
+            max_seq_length,
         ),
         sequence_of=sequence_of,
         position_of=position + 1,  # after [CLS]

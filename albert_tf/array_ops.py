@@ -1,9 +1,10 @@
 """The NumPy functions, and draws, that packing and masking are written with.
 
-`tensor_ops.TensorOps` has the same in a TensorFlow graph. The procedures
-themselves are written once, in `sentence_pairs` and `masking`: `create-data`
-runs them without TensorFlow, and training within its input pipeline. Only
-random numbers differ, as a graph draws them from a seed without a state.
+`tensor_ops.TensorOps` has the same in a TensorFlow graph. Procedures that run
+with and without a graph are written once, with these functions: the packing of
+sequences (`text.packing`), padding (`finetuning.features`), sentence pairs and
+masking (`data`). Only random numbers differ, as a graph draws them from a seed
+without a state.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class ArrayOps:
 
     arange = staticmethod(np.arange)
     bincount = staticmethod(np.bincount)
+    concat = staticmethod(np.concatenate)
     maximum = staticmethod(np.maximum)
+    minimum = staticmethod(np.minimum)
     reshape = staticmethod(np.reshape)
     where = staticmethod(np.where)
     zeros = staticmethod(np.zeros)
@@ -32,6 +35,14 @@ class ArrayOps:
 
     def __init__(self, rng: np.random.Generator | None = None):
         self._rng = rng
+
+    def host(self, array: np.ndarray) -> np.ndarray:
+        """Returns a constant, in host memory."""
+        return array
+
+    def cast(self, array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+        """Converts numbers."""
+        return np.asarray(array, dtype)
 
     def shape(self, array: np.ndarray) -> tuple[int, ...]:
         """Returns the shape."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -19,7 +20,10 @@ class TensorOps:
 
     arange = staticmethod(tf.range)
     gather = staticmethod(tf.gather)
+    cast = staticmethod(tf.cast)
+    concat = staticmethod(tf.concat)
     maximum = staticmethod(tf.maximum)
+    minimum = staticmethod(tf.minimum)
     reshape = staticmethod(tf.reshape)
     where = staticmethod(tf.where)
     zeros = staticmethod(tf.zeros)
@@ -27,6 +31,11 @@ class TensorOps:
 
     def __init__(self, seed: tf.Tensor | None = None):
         self._seed = seed
+
+    def host(self, array: np.ndarray) -> tf.Tensor:
+        """See `ArrayOps.host`: input pipelines always run on the host."""
+        with tf.device("CPU:0"):
+            return tf.constant(array)
 
     def shape(self, tensor: tf.Tensor) -> list[tf.Tensor]:
         """See `ArrayOps.shape`."""
@@ -46,7 +55,7 @@ class TensorOps:
 
     def largest(self, tensor: tf.Tensor) -> tf.Tensor:
         """See `ArrayOps.largest`."""
-        return tf.maximum(0, tf.reduce_max(tensor))
+        return tf.maximum(tf.zeros([], tensor.dtype), tf.reduce_max(tensor))
 
     def pad(self, tensor: tf.Tensor, columns: int) -> tf.Tensor:
         """See `ArrayOps.pad`."""
