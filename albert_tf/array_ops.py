@@ -28,6 +28,7 @@ class ArrayOps:
     maximum = staticmethod(np.maximum)
     minimum = staticmethod(np.minimum)
     reshape = staticmethod(np.reshape)
+    repeat = staticmethod(np.repeat)
     where = staticmethod(np.where)
     zeros = staticmethod(np.zeros)
     flatnonzero = staticmethod(np.flatnonzero)
@@ -79,6 +80,10 @@ class ArrayOps:
         array = array.copy()
         array[indices] = values
         return array
+
+    def searchsorted(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Returns the number of elements of `array` up to each value."""
+        return np.searchsorted(array, values, "right")
 
     def argsort(self, keys: np.ndarray) -> np.ndarray:
         """Returns a stable argsort of rows, several times faster than NumPy's.

@@ -25,6 +25,7 @@ class TensorOps:
     maximum = staticmethod(tf.maximum)
     minimum = staticmethod(tf.minimum)
     reshape = staticmethod(tf.reshape)
+    repeat = staticmethod(tf.repeat)
     where = staticmethod(tf.where)
     zeros = staticmethod(tf.zeros)
     boolean, floating = tf.bool, tf.float32
@@ -76,6 +77,10 @@ class TensorOps:
     ) -> tf.Tensor:
         """See `ArrayOps.replace`."""
         return tf.tensor_scatter_nd_update(tensor, indices[..., None], values)
+
+    def searchsorted(self, tensor: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+        """See `ArrayOps.searchsorted`."""
+        return tf.searchsorted(tensor, values, "right")
 
     def argsort(self, keys: tf.Tensor) -> tf.Tensor:
         """See `ArrayOps.argsort`."""

@@ -18,12 +18,10 @@ from albert_tf.finetuning.features import (
 )
 from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
 from albert_tf.finetuning.serving import Preprocessor, strip
-from albert_tf.models.model_graph import Tensors
-from albert_tf.tensor_ops import TensorOps
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.normalizer import replace_surrogates
-from albert_tf.text.packing import pack_to_longest
-from albert_tf.text.preprocessor import EagerPreprocessor, ragged_segment
+from albert_tf.text.packing import Segment, pack_to_longest
+from albert_tf.text.preprocessor import EagerPreprocessor
 
 # Number of questions that are tokenized at a time. Passages that they share are
 # tokenized once.
@@ -40,10 +38,10 @@ def choice_sequences(
     questions: tf.Tensor,
     options: tf.Tensor,
     *,
-    example: tf.Tensor,
+    example: Any,
     max_seq_length: int,
     max_qa_length: int,
-) -> Tensors:
+) -> dict[str, Any]:
     """Makes the sequences of options like the original (race_utils.py).
 
     They are `[CLS] passage [SEP] question option [SEP]`. The option replaces
@@ -64,14 +62,25 @@ def choice_sequences(
     Returns:
       The inputs of the encoder `[options, seq]`, padded to the longest.
     """
+    ops = preprocessor.ops
     texts = _questions_with_options(tf.gather(questions, example), options)
-    second = preprocessor.tokenize(texts)[:, -max_qa_length:]
+    second = preprocessor.segment(texts)
+    skipped = ops.maximum(second.lengths - max_qa_length, 0)
+    second = Segment(
+        second.ids, second.starts + skipped, second.lengths - skipped
+    )
     # Each passage is tokenized once for all options.
-    first = tf.gather(preprocessor.tokenize(contexts), example)
-    room = max_seq_length - 3 - second.row_lengths()
-    segments = [ragged_segment(x) for x in (_truncate(first, room), second)]
+    first = preprocessor.segment(contexts)
+    first = Segment(
+        first.ids,
+        ops.gather(first.starts, example),
+        ops.minimum(
+            ops.gather(first.lengths, example),
+            max_seq_length - 3 - second.lengths,
+        ),
+    )
     return pack_to_longest(
-        TensorOps(), preprocessor.tokenizer, segments, max_seq_length
+        ops, preprocessor.tokenizer, [first, second], max_seq_length
     )
 
 
@@ -107,18 +116,17 @@ def choice_features(
             count = count if labels else len(chunk[0].options)
             labels += [_label(example, count) for example in chunk]
         options = [option for example in chunk for option in example.options]
-        with tf.device("CPU:0"):
-            sequences = choice_sequences(
-                preprocessor,
-                [example.passage for example in chunk],
-                _strings([example.question for example in chunk]),
-                _strings(options),
-                example=tf.repeat(
-                    tf.range(len(chunk)), [len(x.options) for x in chunk]
-                ),
-                max_seq_length=max_seq_length,
-                max_qa_length=max_qa_length,
-            )
+        sequences = choice_sequences(
+            preprocessor,
+            [example.passage for example in chunk],
+            _strings([example.question for example in chunk]),
+            _strings(options),
+            example=np.repeat(
+                np.arange(len(chunk)), [len(x.options) for x in chunk]
+            ),
+            max_seq_length=max_seq_length,
+            max_qa_length=max_qa_length,
+        )
         builder.extend(sequences)
     if not labelled:
         return builder.build()
@@ -144,6 +152,9 @@ def _strings(texts: Sequence[str]) -> tf.Tensor:
     return tf.constant(list(map(replace_surrogates, texts)), tf.string)
 
 
+@tf.function(
+    input_signature=[tf.TensorSpec([None], tf.string)] * 2, autograph=False
+)
 def _questions_with_options(
     questions: tf.Tensor, options: tf.Tensor
 ) -> tf.Tensor:
@@ -161,13 +172,4 @@ def _questions_with_options(
         segments.row_lengths() > 1,
         tf.strings.reduce_join(filled, axis=1),
         questions + " " + options,
-    )
-
-
-def _truncate(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Cuts sequences `[batch, (tokens)]` to lengths `[batch]`."""
-    position = tf.ragged.range(tokens.row_lengths())
-    limit = tf.gather(lengths, tokens.value_rowids())
-    return tf.ragged.boolean_mask(
-        tokens, position.with_values(position.values < limit)
     )

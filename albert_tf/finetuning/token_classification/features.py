@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.finetuning.features import (
     LABELS,
@@ -19,11 +18,9 @@ from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
     labels_of,
 )
-from albert_tf.models.model_graph import Tensors
-from albert_tf.tensor_ops import TensorOps
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.packing import pack_to_longest
-from albert_tf.text.preprocessor import EagerPreprocessor, ragged_segment
+from albert_tf.text.packing import Segment, pack_to_longest
+from albert_tf.text.preprocessor import EagerPreprocessor
 
 # Label of tokens that the loss ignores.
 IGNORED = -1
@@ -39,20 +36,17 @@ class WordSequences(NamedTuple):
     Attributes:
       inputs: the inputs of the encoder `[sequences, seq]`, padded to the
         longest.
-      sequence_of: int64 `[words]`: the sequence of each word.
-      position_of: int64 `[words]`: position of its first piece in the sequence.
+      sequence_of: int32 `[words]`: the sequence of each word.
+      position_of: int32 `[words]`: position of its first piece in the sequence.
     """
 
-    inputs: Tensors
-    sequence_of: tf.Tensor
-    position_of: tf.Tensor
+    inputs: Mapping[str, Any]
+    sequence_of: Any
+    position_of: Any
 
 
 def word_sequences(
-    preprocessor: Preprocessor,
-    words: Any,
-    counts: tf.Tensor,
-    max_seq_length: int,
+    preprocessor: Preprocessor, words: Any, counts: Any, max_seq_length: int
 ) -> WordSequences:
     """Tokenizes words, and splits long sentences into several sequences.
 
@@ -63,37 +57,74 @@ def word_sequences(
     Args:
       preprocessor: tokenizes the words.
       words: words of all sentences, strings `[words]`.
-      counts: number of words in each sentence, int64 `[batch]`.
+      counts: number of words in each sentence, int32 `[batch]`.
       max_seq_length: maximum length of a sequence.
     """
+    ops, tokenizer = preprocessor.ops, preprocessor.tokenizer
     room = max_seq_length - 2
-    pieces = preprocessor.tokenize(words)
-    # Words without pieces get the unknown piece.
-    missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
-    unknown = tf.RaggedTensor.from_row_lengths(
-        tf.fill([tf.reduce_sum(missing)], preprocessor.tokenizer.unk_id),
-        missing,
+    pieces = _with_unknown(ops, preprocessor.segment(words), tokenizer.unk_id)
+    lengths = ops.minimum(pieces.lengths, room)
+    splits = ops.concat([[0], ops.cumsum(lengths[None])[0]], 0)
+    is_begin = _sequence_begins(ops, splits, counts, room)
+    begins = ops.flatnonzero(is_begin)
+    sequence_of = ops.cumsum(ops.cast(is_begin, np.int32)[None])[0] - 1
+    # Pieces of truncated words are left out.
+    word_of = ops.repeat(ops.arange(ops.shape(lengths)[0]), lengths)
+    piece = ops.arange(splits[-1]) + ops.gather(
+        pieces.starts - splits[:-1], word_of
     )
-    pieces = tf.concat([pieces[:, :room], unknown], axis=1)
-    begins = _sequence_begins(pieces.row_splits, counts, room)
-    sequence_of = (
-        tf.searchsorted(begins, tf.range(pieces.nrows()), "right", tf.int64) - 1
-    )
-    # The pieces stay the same and in order, only the row splits change.
-    begin_pieces = tf.gather(pieces.row_starts(), begins)
-    splits = tf.concat([begin_pieces, pieces.row_splits[-1:]], 0)
-    sequences = tf.RaggedTensor.from_row_splits(pieces.values, splits)
-    position = pieces.row_starts() - tf.gather(begin_pieces, sequence_of)
+    starts = ops.gather(splits, begins)
+    ends = ops.concat([starts[1:], splits[-1:]], 0)
+    sequences = Segment(ops.gather(pieces.ids, piece), starts, ends - starts)
+    position = splits[:-1] - ops.gather(starts, sequence_of)
     return WordSequences(
-        inputs=pack_to_longest(
-            TensorOps(),
-            preprocessor.tokenizer,
-            [ragged_segment(sequences)],
-            max_seq_length,
-        ),
+        inputs=pack_to_longest(ops, tokenizer, [sequences], max_seq_length),
         sequence_of=sequence_of,
         position_of=position + 1,  # after [CLS]
     )
+
+
+def _with_unknown(ops: Any, pieces: Segment, unk_id: int) -> Segment:
+    """Gives words without pieces the unknown one."""
+    return Segment(
+        ops.concat([pieces.ids, [unk_id]], 0),
+        ops.where(pieces.lengths == 0, ops.shape(pieces.ids)[0], pieces.starts),
+        ops.maximum(pieces.lengths, 1),
+    )
+
+
+def _sequence_begins(ops: Any, splits: Any, counts: Any, room: int) -> Any:
+    """Returns whether a sequence begins at each word, bool `[words]`.
+
+    Args:
+      ops: `ArrayOps` or `TensorOps`.
+      splits: row splits of the words' pieces, int32 `[words + 1]`.
+      counts: number of words in each sentence, int32 `[batch]`.
+      room: maximum number of pieces in a sequence; no word has more.
+    """
+    num_words = ops.shape(splits)[0] - 1
+    ends = ops.cumsum(counts[None])[0]
+    end_of = ops.repeat(ends, counts)
+    fitting = ops.searchsorted(splits, splits[:-1] + room) - 1
+    # The first word of the next sequence, if a sequence begins at each word;
+    # or `num_words`, if the sentence ends before.
+    following = ops.where(fitting < end_of, fitting, num_words)
+    following = ops.concat([following, ops.reshape(num_words, [1])], 0)
+
+    def next_sequences(is_begin, current):
+        is_begin = ops.replace(is_begin, current, current >= 0)
+        return is_begin, ops.gather(following, current)
+
+    # One iteration for each sequence of the longest sentence, usually one.
+    is_begin, _ = ops.while_loop(
+        lambda _, current: ops.largest(num_words - current) > 0,
+        next_sequences,
+        (
+            ops.zeros([num_words + 1], ops.boolean),
+            ops.where(counts > 0, ends - counts, num_words),
+        ),
+    )
+    return is_begin[:-1]
 
 
 def word_features(
@@ -131,14 +162,10 @@ def word_features(
     for chunk in batched(examples, _CHUNK):
         words = [word for example in chunk for word in example.words]
         counts = [len(example.words) for example in chunk]
-        with tf.device("CPU:0"):
-            inputs, sequence_of, position_of = word_sequences(
-                preprocessor,
-                words,
-                tf.constant(counts, tf.int64),
-                max_seq_length,
-            )
-        places = np.stack([sequence_of, position_of])
+        inputs, sequence_of, position_of = word_sequences(
+            preprocessor, words, np.array(counts, np.int32), max_seq_length
+        )
+        places = np.stack([sequence_of, position_of]).astype(np.int64)
         columns = {}
         if label_ids is not None:
             columns[LABELS] = np.full(inputs["input_mask"].shape, IGNORED)
@@ -151,38 +178,3 @@ def word_features(
         positions += np.split(places, np.cumsum(counts)[:-1], axis=1)
         builder.extend({**inputs, **columns})
     return builder.build(positions)
-
-
-def _sequence_begins(
-    splits: tf.Tensor, counts: tf.Tensor, room: int
-) -> tf.Tensor:
-    """Returns the first word of each sequence, int64 `[sequences]`.
-
-    Args:
-      splits: row splits of the words' pieces, int64 `[words + 1]`.
-      counts: number of words in each sentence, int64 `[batch]`.
-      room: maximum number of pieces in a sequence; no word has more.
-    """
-    ends = tf.cumsum(counts)
-    end_of = tf.repeat(ends, counts)
-    fitting = tf.searchsorted(splits, splits[:-1] + room, "right", tf.int64) - 1
-    # The first word of the next sequence, if a sequence begins at each word.
-    following = tf.minimum(fitting, end_of)
-
-    def next_sequences(current, begins):
-        candidates = tf.gather(following, current)
-        current = tf.boolean_mask(
-            candidates, candidates < tf.gather(end_of, current)
-        )
-        return current, tf.concat([begins, current], 0)
-
-    # One iteration for each sequence of the longest sentence, usually one.
-    first = tf.boolean_mask(ends - counts, counts > 0)
-    unknown_size = tf.TensorShape([None])
-    _, begins = tf.while_loop(
-        lambda current, _: tf.size(current) > 0,
-        next_sequences,
-        (first, first),
-        (unknown_size, unknown_size),
-    )
-    return tf.sort(begins)

@@ -207,7 +207,7 @@ class TokenClassification(TaskType):
         sequences, *places = word_sequences(
             preprocessor,
             tf.boolean_mask(words, is_word),
-            tf.math.count_nonzero(is_word, axis=1),
+            tf.math.count_nonzero(is_word, axis=1, dtype=tf.int32),
             self.max_seq_length,
         )
         logits = tf.gather_nd(model(sequences), tf.stack(places, axis=-1))
