@@ -254,9 +254,28 @@ class IdsModel:
         if kind == "onnx" and manifest["quantization"] == "none":
             self.checks.append("weights")
 
-    def call(self, _: str, inputs: Mapping) -> dict[str, np.ndarray]:
-        """Returns the outputs of the only signature."""
+    def call(self, endpoint: str, inputs: Mapping) -> dict[str, np.ndarray]:
+        """Returns the outputs of the only signature, or those in MediaPipe."""
+        if endpoint == "mediapipe":
+            return self._run_in_mediapipe(inputs["text"])
         return self._run(inputs)
+
+    def _run_in_mediapipe(self, texts) -> dict[str, np.ndarray]:
+        try:
+            from mediapipe.tasks.python import text as tasks
+        except ImportError:
+            raise Skipped("MediaPipe is not installed") from None
+        task, rows = getattr(tasks, self.manifest["mediapipe_task"]), []
+        with task.create_from_model_path(self._path) as model:
+            for text in map(bytes.decode, texts):
+                if task is tasks.TextEmbedder:
+                    rows.append(model.embed(text).embeddings[0].embedding)
+                    continue
+                (head,) = model.classify(text).classifications
+                scores = {x.index: x.score for x in head.categories}
+                rows.append([scores[x] for x in sorted(scores)])
+        outputs = self.manifest["signatures"]["serving_default"]["outputs"]
+        return {min(outputs): np.array(rows, "float32")}
 
     def signatures(self) -> str:
         """Checks their names, and that two calls return the same numbers."""

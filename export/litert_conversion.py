@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.layers.pooling import mean_pooling
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
@@ -36,6 +37,7 @@ class IdsProgram:
       resizable: whether the batch size and the length may vary. The graph then
         has unknown dimensions, -1 in `shape_signature`, and interpreters
         compute shapes when they first see them. Otherwise a batch is one row.
+      has_pairs: whether a row has two texts.
 
     Raises:
       InputError: If the model does not support `seq_length`.
@@ -46,6 +48,7 @@ class IdsProgram:
     inputs: tuple[str, ...] = ENCODER_INPUTS
     seq_length: int = DEFAULT_LENGTH
     resizable: bool = False
+    has_pairs: bool = False
 
     def __post_init__(self):
         longest = self.model.config.max_position_embeddings
@@ -63,7 +66,10 @@ def encoder_program(
     seq_length: int | None = None,
     resizable: bool = False,
 ) -> IdsProgram:
-    """Returns a program that computes `sequence_output` and `pooled_output`.
+    """Returns a program that computes vectors of texts and tokens.
+
+    Its outputs are `mean_output`, which is what `SentenceEmbedder` returns,
+    `pooled_output` and `sequence_output`.
 
     Args:
       model: the encoder. Without a pooler, there is no `pooled_output`.
@@ -77,7 +83,8 @@ def encoder_program(
     def forward(encoder, inputs):
         outputs = dict(encoder(inputs))
         del outputs["encoder_outputs"]
-        return outputs
+        states, mask = outputs["sequence_output"], inputs["input_mask"]
+        return {**outputs, "mean_output": mean_pooling(states, mask)}
 
     return IdsProgram(
         model=model,
@@ -127,6 +134,12 @@ class ConstantGraph(ModelGraph):
             serve, input_signature=signature, autograph=False
         )
 
+    @property
+    def output_ranks(self) -> dict[str, int]:
+        """The number of axes of each output, sorted by name."""
+        outputs = self.serve.get_concrete_function().structured_outputs
+        return {name: x.shape.rank for name, x in sorted(outputs.items())}
+
 
 Runner = Callable[..., dict[str, np.ndarray]]
 
@@ -173,7 +186,8 @@ Example = Mapping[str, np.ndarray]
 # costs more accuracy there than in all matrix products (see docs/exports.md).
 # ADD: the mask's -10000 takes the whole range of the attention scores. SOFTMAX
 # and BATCH_MATMUL: steps of 1/256 are too coarse for attention to a hundred
-# tokens. The others, except GELU and TANH, are LayerNorm.
+# tokens. SUM, MAXIMUM and DIV: the mean over tokens. The others, except GELU
+# and TANH, are LayerNorm.
 _FLOAT_OPERATIONS = (
     "ADD",
     "SOFTMAX",
@@ -185,6 +199,9 @@ _FLOAT_OPERATIONS = (
     "MUL",
     "GELU",
     "TANH",
+    "SUM",
+    "MAXIMUM",
+    "DIV",
 )
 
 

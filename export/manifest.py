@@ -79,6 +79,7 @@ class _ExportExtras(TypedDict, total=False):
     files: Mapping[str, _File]
     sha256: str
     quantization: Quantization
+    mediapipe_task: str
 
 
 class _Tokenizer(TypedDict):

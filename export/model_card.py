@@ -73,6 +73,12 @@ inputs = {{
 for name, values in run(**inputs).items():
     print(name, values.shape)"""
 
+_MEDIAPIPE = """\
+from mediapipe.tasks.python import text
+
+with text.{task}.create_from_model_path("{file}") as model:
+    print(model.{method}("A sentence."))"""
+
 _ONNX = """\
 import numpy as np
 import onnxruntime
@@ -125,7 +131,14 @@ def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     kind = values["kind"]
     if kind == "litert":
-        return [("LiteRT", _LITERT.format(file=values["file"]))]
+        programs = [("LiteRT", _LITERT.format(file=values["file"]))]
+        if task := values.get("mediapipe_task"):
+            method = "embed" if task == "TextEmbedder" else "classify"
+            code = _MEDIAPIPE.format(
+                task=task, file=values["file"], method=method
+            )
+            programs.append(("MediaPipe", code))
+        return programs
     if kind in ("onnx", "openvino"):
         name, program = {
             "onnx": ("ONNX Runtime", _ONNX),

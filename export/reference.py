@@ -103,12 +103,18 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
             cases = _text_encoder_cases(encoder, tokenizer, length)
         case "task":
             cases = _task_cases(model, settings)
-        case _ if "task" in manifest:
-            loaded = load_model(model, settings, packed=packed)
-            cases = _runtime_cases(task_program(loaded))
         case _:
-            encoder = AlbertEncoder.from_checkpoint(checkpoint, packed=packed)
-            cases = _runtime_cases(encoder_program(encoder, seq_length=length))
+            if "task" in manifest:
+                loaded = load_model(model, settings, packed=packed)
+                program = task_program(loaded)
+            else:
+                encoder = AlbertEncoder.from_checkpoint(
+                    checkpoint, packed=packed
+                )
+                program = encoder_program(encoder, seq_length=length)
+            cases = _runtime_cases(program)
+            if manifest.get("mediapipe_task"):
+                cases = [*cases, _mediapipe_case(program, tokenizer)]
     return list(cases)
 
 
@@ -183,6 +189,15 @@ def _runtime_cases(program: IdsProgram) -> Iterator[Case]:
     floats = [name for name, x in outputs.items() if x.dtype.is_floating]
     outputs = _arrays(outputs, *floats)
     yield Case("random ids", "serving_default", inputs, outputs)
+
+
+def _mediapipe_case(program: IdsProgram, tokenizer: Tokenizer) -> Case:
+    # Texts of which MediaPipe makes the same ids.
+    texts = [*_TEXTS[:2], _TEXTS[-1]]
+    rows = tokenizer(texts, max_length=program.seq_length, padding="max_length")
+    outputs = program.forward(program.model, rows)
+    outputs = _arrays(outputs, min(outputs))
+    return Case("text in MediaPipe", "mediapipe", _strings(text=texts), outputs)
 
 
 def _random_ids(config: AlbertConfig, longest: int) -> dict[str, np.ndarray]:

@@ -22,6 +22,11 @@ from albert_tf.exporting.litert_conversion import (
     check_quantization,
     convert,
 )
+from albert_tf.exporting.litert_metadata import (
+    mediapipe_task,
+    metadata_files,
+    with_metadata,
+)
 from albert_tf.exporting.manifest import (
     MANIFEST,
     UNKNOWN,
@@ -71,7 +76,8 @@ def export_for_runtime(
     labels, `labels.txt` (a label per line, in the order of the outputs) are
     written beside an ONNX or OpenVINO model, whose inputs may have any shape. A
     LiteRT model, which has the signature `serving_default`, contains them as a
-    ZIP archive at its end, as TensorFlow Lite's metadata does.
+    ZIP archive at its end, as TensorFlow Lite's metadata does, and the metadata
+    if MediaPipe can run it (`mediapipe_task`).
 
     Args:
       program: the program to export.
@@ -104,9 +110,16 @@ def export_for_runtime(
         file = folder / MODEL_FILES[kind]
         described: dict[str, Any]
         if kind == "litert":
-            outputs = _write_litert(
-                program, file, config.quantization, calibration
-            )
+            graph = ConstantGraph(program)
+            outputs = graph.output_ranks
+            model = convert(graph, config.quantization, calibration)
+            runs_in = mediapipe_task(program, tokenizer, outputs, bool(labels))
+            if runs_in:
+                files |= metadata_files(tokenizer)
+                model = with_metadata(
+                    model, tokenizer, "labels.txt" if labels else None
+                )
+            file.write_bytes(model)
             # Uncompressed, so that the files can be mapped into memory.
             with zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as archive:
                 for name, content in files.items():
@@ -116,6 +129,7 @@ def export_for_runtime(
                 "calibration_examples": len(calibration or ()),
                 "resizable": program.resizable,
                 "associated_files": list(files),
+                "mediapipe_task": runs_in,
             }
         else:
             packed = config.is_packed(kind, task=task is not None)
@@ -156,18 +170,6 @@ def export_for_runtime(
 def _describe_file(path: pathlib.Path) -> dict[str, Any]:
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     return {"bytes": path.stat().st_size, "sha256": sha256}
-
-
-def _write_litert(
-    program: IdsProgram,
-    path: pathlib.Path,
-    quantization: str,
-    calibration: Sequence[Example] | None,
-) -> list[str]:
-    """Writes `model.tflite`; returns its output names."""
-    graph = ConstantGraph(program)
-    path.write_bytes(convert(graph, quantization, calibration))
-    return list(graph.serve.get_concrete_function().structured_outputs)
 
 
 def _write_onnx(
@@ -278,6 +280,7 @@ def task_program(
         inputs=task_type.model_inputs,
         seq_length=task_type.max_seq_length,
         resizable=resizable,
+        has_pairs=task_type.has_pairs,
     )
 
 

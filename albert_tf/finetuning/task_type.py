@@ -87,6 +87,11 @@ class TaskType(ExampleReader):
         return self.task_config.labels or ()
 
     @property
+    def has_pairs(self) -> bool:
+        """Whether a sequence is always of two texts."""
+        return False
+
+    @property
     def max_seq_length(self) -> int:
         """Maximum number of tokens in a sequence."""
         return self.task_config.settings["max_seq_length"]

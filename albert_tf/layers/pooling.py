@@ -57,6 +57,6 @@ def mean_pooling(states, mask):
     Returns:
       float32 `[batch, hidden]`; zeros for rows whose mask has no 1.
     """
-    weights = ops.cast(mask, "float32")[:, :, None]
+    weights = ops.expand_dims(ops.cast(mask, "float32"), -1)
     total = ops.sum(ops.cast(states, "float32") * weights, axis=1)
     return total / ops.maximum(ops.sum(weights, axis=1), 1.0)

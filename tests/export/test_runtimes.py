@@ -106,10 +106,12 @@ def test_encoder(config, perturb, changes, packed):
         if length > encoder.config.max_position_embeddings:
             continue
         inputs = rows(batch, length, config.vocab_size)
-        expected = encoder(inputs)
+        expected = dict(encoder(inputs))
+        del expected["encoder_outputs"]
+        expected["mean_output"] = encoder.mean_output(inputs)
         for kind, run in models.items():
             outputs = run(inputs)
-            assert set(outputs) == {"sequence_output", "pooled_output"}
+            assert set(outputs) == set(expected)
             for name, values in outputs.items():
                 np.testing.assert_allclose(
                     values,
@@ -214,7 +216,7 @@ def test_quantization(
     folder = quantized[kind, quantization]
     inputs = rows(5, 17, config.vocab_size)
     outputs = load_export(folder).call("", inputs)
-    expected = wide(inputs)
+    expected = dict(wide(inputs), mean_output=wide.mean_output(inputs))
     errors = [relative_error(outputs[name], expected[name]) for name in outputs]
     assert least <= min(errors) <= max(errors) <= most
     weights = {"onnx": "model.onnx", "openvino": "model.bin"}[kind]
@@ -245,7 +247,7 @@ def test_folder(quantized, tokenizer, kind):
     assert load_tokenizer(folder).encode(text) == tokenizer.encode(text)
     assert values["signatures"]["serving_default"] == {
         "inputs": ["input_word_ids", "input_mask", "input_type_ids"],
-        "outputs": ["pooled_output", "sequence_output"],
+        "outputs": ["mean_output", "pooled_output", "sequence_output"],
     }
 
 

@@ -87,13 +87,15 @@ def test_manifest(folder, encoder, length):
             "spiece.model",
             "tokenizer_config.json",
             "labels.txt",
+            "vocabulary.spm",
         ],
+        "mediapipe_task": "TextEmbedder",
         "weights_sha256": weights_fingerprint(weights),
         "config": encoder.config.to_dict(),
     }.items() <= values.items()
     assert values["signatures"]["serving_default"] == {
         "inputs": ["input_word_ids", "input_mask", "input_type_ids"],
-        "outputs": ["pooled_output", "sequence_output"],
+        "outputs": ["mean_output", "pooled_output", "sequence_output"],
     }
 
 
