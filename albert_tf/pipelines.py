@@ -28,6 +28,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretrained_models import DEFAULT
+from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.schema import check_argument
 from albert_tf.text.base_tokenizer import Tokenizer, text_list
 from albert_tf.training.distribution import strategy_of_this_machine
@@ -44,10 +45,12 @@ class _Pipeline:
         model_class: type[AlbertModel],
         path: str | os.PathLike[str],
         batch_size: int,
+        runtime: Runtime,
         head: str | None,
         **arguments: Any,
     ):
         check_batch_size(batch_size)
+        self._runtime = choose_runtime(runtime)
         checkpoint = open_checkpoint(path, head="classifier_head")
         if head and head not in checkpoint.components:
             advice = "use another pooling, such as mean"
@@ -78,7 +81,11 @@ class _Pipeline:
 
     def _predictor(self, forward: Callable) -> BatchPredictor:
         return BatchPredictor(
-            self._strategy, self._model, forward, batch_size=self._batch_size
+            self._strategy,
+            self._model,
+            forward,
+            batch_size=self._batch_size,
+            runtime=self._runtime,
         )
 
     def _features(
@@ -102,6 +109,7 @@ class FillMask(_Pipeline):
       model: a checkpoint; see `AlbertPretrainer.from_pretrained`. The default
         is part of the package.
       batch_size: batch size.
+      runtime: what computes the model; see `Predictor`.
 
     Raises:
       InputError: if the checkpoint cannot be loaded, or lacks an MLM head or a
@@ -113,9 +121,15 @@ class FillMask(_Pipeline):
         model: str | os.PathLike[str] = DEFAULT,
         *,
         batch_size: int = 32,
+        runtime: Runtime = "keras",
     ):
         super().__init__(
-            AlbertPretrainer, model, batch_size, "mlm_head", sop_head=False
+            AlbertPretrainer,
+            model,
+            batch_size,
+            runtime,
+            "mlm_head",
+            sop_head=False,
         )
         self._tokenizer = self._tokenizer.with_settings(
             match_special_tokens=True
@@ -237,14 +251,23 @@ class SentenceOrder(_Pipeline):
       model: a checkpoint with a sentence-order head; see
         `AlbertPretrainer.from_pretrained`.
       batch_size: batch size.
+      runtime: what computes the model; see `Predictor`.
 
     Raises:
       InputError: if the checkpoint cannot be loaded, or lacks a sentence-order
         head or a tokenizer.
     """
 
-    def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
-        super().__init__(AlbertPretrainer, model, batch_size, "sop_head")
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        batch_size: int = 32,
+        runtime: Runtime = "keras",
+    ):
+        super().__init__(
+            AlbertPretrainer, model, batch_size, runtime, "sop_head"
+        )
         self._predict = self._predictor(_order_of_pairs)
 
     def __call__(
@@ -300,6 +323,7 @@ class SentenceEmbedder(_Pipeline):
       normalize: whether to scale vectors to length 1.
       batch_size: batch size.
       dtype: precision, such as "mixed_bfloat16". Vectors are always float32.
+      runtime: what computes the model; see `Predictor`.
 
     Raises:
       InputError: if the checkpoint cannot be loaded, or lacks a tokenizer or,
@@ -314,6 +338,7 @@ class SentenceEmbedder(_Pipeline):
         normalize: bool = True,
         batch_size: int = 32,
         dtype: str | None = None,
+        runtime: Runtime = "keras",
     ):
         if pooling not in ("mean", "cls", "pooler"):
             raise InputError(
@@ -321,7 +346,9 @@ class SentenceEmbedder(_Pipeline):
             )
         needed = "pooler" if pooling == "pooler" else None
         arguments = {"dtype": dtype, "pooler": needed is not None}
-        super().__init__(AlbertEncoder, model, batch_size, needed, **arguments)
+        super().__init__(
+            AlbertEncoder, model, batch_size, runtime, needed, **arguments
+        )
         folder = fine_tuned_model(model)
         if folder is not None:
             task = open_model_folder(folder).task_config

@@ -30,9 +30,7 @@ from albert_tf.data.documents import read_documents
 from albert_tf.exporting.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
-    IdsProgram,
     convert,
-    encoder_program,
     signature_runner,
 )
 from albert_tf.exporting.runtimes import task_program
@@ -40,6 +38,7 @@ from albert_tf.finetuning.data import examples_from_lines, labelled_examples
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.runtimes.ids_program import IdsProgram, encoder_program
 
 
 def speed_table(config: str, length: int, turns: int) -> str:

@@ -13,10 +13,7 @@ from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import IDS_KINDS, ExportConfig
 from albert_tf.exporting.encoder import export_encoder, load_with_heads
-from albert_tf.exporting.litert_conversion import (
-    check_quantization,
-    encoder_program,
-)
+from albert_tf.exporting.litert_conversion import check_quantization
 from albert_tf.exporting.origin import origin_of_checkpoint, origin_of_task
 from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.exporting.runtimes import (
@@ -33,6 +30,7 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
+from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.preprocessor import DEFAULT_LENGTH
 
 Path = str | os.PathLike[str]

@@ -13,7 +13,6 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.exporting.encoder import load_with_heads
-from albert_tf.exporting.litert_conversion import IdsProgram, encoder_program
 from albert_tf.exporting.runtimes import task_program
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.predictor import Predictor
@@ -23,6 +22,7 @@ from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.runtimes.ids_program import IdsProgram, encoder_program
 from albert_tf.text.base_tokenizer import Tokenizer
 
 Path = str | os.PathLike[str]

@@ -18,7 +18,6 @@ from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.litert_conversion import (
     ConstantGraph,
     Example,
-    IdsProgram,
     check_quantization,
     convert,
 )
@@ -35,7 +34,6 @@ from albert_tf.exporting.manifest import (
     describe_weights,
 )
 from albert_tf.exporting.model_card import describe_export
-from albert_tf.exporting.onnx_graph import onnx_model, purpose_of
 from albert_tf.files import PathPatterns, writing
 from albert_tf.finetuning.data import examples_from_lines, read_examples
 from albert_tf.finetuning.examples import BadExamples
@@ -43,6 +41,9 @@ from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
 from albert_tf.models.pretrained import merged_weights
+from albert_tf.runtimes.ids_program import IdsProgram
+from albert_tf.runtimes.onnx_graph import onnx_model
+from albert_tf.runtimes.session import bound_shapes
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 
@@ -176,17 +177,18 @@ def _write_onnx(
     program: IdsProgram, path: pathlib.Path, quantization: str, packed: bool
 ) -> list[str]:
     """Writes `model.onnx`; returns its output names."""
-    onnx = import_package("onnx", purpose_of("onnx"))
+    onnx = import_package("onnx", _purpose_of("onnx"))
     model = onnx_model(
         program,
         "float16" if quantization == "float16" else "float32",
+        purpose=_purpose_of("onnx"),
         packed=packed,
     )
     outputs = [output.name for output in model.graph.output]
     if quantization != "dynamic":
         _save(onnx, model, path)
         return outputs
-    quantizer = import_package("onnxruntime.quantization", purpose_of("onnx"))
+    quantizer = import_package("onnxruntime.quantization", _purpose_of("onnx"))
     # Marks the model as preprocessed, which silences a recommendation: the
     # preprocessing would store shared weights once per layer.
     quantizer.quant_utils.add_pre_process_metadata(model)
@@ -209,12 +211,12 @@ def _write_openvino(
 ) -> list[str]:
     """Writes `model.xml` and `model.bin`; returns the output names."""
     onnx, openvino, _ = import_packages(
-        ["onnx", "openvino", "tf2onnx"], purpose_of("openvino")
+        ["onnx", "openvino", "tf2onnx"], _purpose_of("openvino")
     )
     model = onnx_model(
         program,
         "int8" if quantization == "dynamic" else "float32",
-        kind="openvino",
+        purpose=_purpose_of("openvino"),
         packed=packed,
     )
     with tempfile.TemporaryDirectory() as scratch:
@@ -227,12 +229,7 @@ def _write_openvino(
         for port in (*network.inputs, *network.outputs):
             # Without those of merged tensors, which servers might show.
             port.get_tensor().set_names(port.names.intersection(names))
-        # OpenVINO checks the inputs' shapes against these bounds. Without them,
-        # on one core, it adds position embeddings of another length and returns
-        # arbitrary numbers.
-        longest = program.model.config.max_position_embeddings
-        batch, length = openvino.Dimension(), openvino.Dimension(1, longest)
-        network.reshape({port: [batch, length] for port in network.inputs})
+        bound_shapes(openvino, network, program)
         try:
             openvino.save_model(
                 network, path, compress_to_fp16=quantization == "float16"
@@ -242,6 +239,11 @@ def _write_openvino(
             path.with_suffix(".bin").write_bytes(translated.read_bytes())
             raise
     return [output.name for output in model.graph.output]
+
+
+def _purpose_of(kind: str) -> str:
+    """Returns what needs the packages of a kind, for `import_packages`."""
+    return f"exports of kind={kind}"
 
 
 def _save(onnx, model, path: pathlib.Path) -> None:

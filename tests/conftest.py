@@ -327,6 +327,28 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
     return make
 
 
+@pytest.fixture(scope="session")
+def assert_close():
+    """Compares JSON values or arrays: numbers to 1e-5, else equal."""
+    import numpy as np
+
+    def check(value, other):
+        if isinstance(value, dict):
+            assert value.keys() == other.keys()
+            for key, x in value.items():
+                check(x, other[key])
+        elif isinstance(value, list):
+            assert len(value) == len(other)
+            for pair in zip(value, other, strict=True):
+                check(*pair)
+        elif isinstance(value, (float, np.ndarray)):
+            np.testing.assert_allclose(value, other, rtol=1e-5, atol=1e-5)
+        else:
+            assert value == other
+
+    return check
+
+
 @pytest.fixture
 def batch():
     """The encoder's dict `[4, 12]`, ragged."""

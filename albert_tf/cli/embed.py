@@ -70,6 +70,7 @@ def main(flags: CommandFlags) -> None:
         normalize=given.normalize,
         batch_size=given.eval_batch_size,
         dtype=given.precision,
+        runtime=given.runtime,
     )
     if given.text is not None and given.pair is not None:
         cosine = round(float(embed.similarity(given.text, given.pair)), 4)

@@ -46,7 +46,9 @@ def main(flags: CommandFlags) -> None:
     from albert_tf.finetuning.features import batched
     from albert_tf.pipelines import CHUNK, FillMask
 
-    fill = FillMask(given.model, batch_size=given.eval_batch_size)
+    fill = FillMask(
+        given.model, batch_size=given.eval_batch_size, runtime=given.runtime
+    )
 
     def checked() -> Iterator[str]:
         for number, text in enumerate(texts, 1):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,6 +40,7 @@ from albert_tf.finetuning.table_writer import (
     output_format,
 )
 from albert_tf.quiet_import import import_tensorflow
+from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class PredictFlags(SourceFlags):
         "best threshold on the development set.",
     )
     eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
+    runtime: Runtime = runtime_setting()
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -164,14 +167,19 @@ def main(flags: CommandFlags) -> None:
         next(iter(folders.values())).task_config, given.columns, given.header
     )
     bad = BadExamples(given.on_bad_example)
-    changes = {"null_threshold": given.null_threshold}
+    predictor = functools.partial(
+        Predictor,
+        models,
+        {"null_threshold": given.null_threshold},
+        batch_size=given.eval_batch_size,
+        runtime=given.runtime,
+    )
     if given.glue_submission is None:
+        # The inputs are read before the models are loaded.
         examples = _examples(make_task_type(task_config), given, bad)
-        predictor = Predictor(models, changes, batch_size=given.eval_batch_size)
-        _predict(predictor, examples, given)
+        _predict(predictor(), examples, given)
     else:
-        predictor = Predictor(models, changes, batch_size=given.eval_batch_size)
-        _submit(predictor, task_config, given, bad)
+        _submit(predictor(), task_config, given, bad)
     if bad.counted:
         print(bad.summary(), file=sys.stderr)
 

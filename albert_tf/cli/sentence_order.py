@@ -39,7 +39,9 @@ def main(flags: CommandFlags) -> None:
     from albert_tf.finetuning.features import batched
     from albert_tf.pipelines import CHUNK, SentenceOrder
 
-    order = SentenceOrder(given.model, batch_size=given.eval_batch_size)
+    order = SentenceOrder(
+        given.model, batch_size=given.eval_batch_size, runtime=given.runtime
+    )
     probabilities = (
         round(swapped, 6)
         for chunk in batched(pairs, CHUNK)

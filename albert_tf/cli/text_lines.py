@@ -22,6 +22,7 @@ from albert_tf.finetuning.table_writer import (
     output_format,
 )
 from albert_tf.input_files import numbered_lines, open_input
+from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting
 
 STDIN = "/dev/stdin"
@@ -50,6 +51,7 @@ class TextLinesFlags:
         "extension of --output, otherwise as on standard output.",
     )
     eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
+    runtime: Runtime = runtime_setting()
 
     @property
     def source(self) -> str:

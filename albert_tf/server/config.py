@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting
 
 
@@ -25,6 +26,7 @@ class ServeConfig:
     port: int = setting(
         8000, "Port. 0 chooses one that is free.", bounds="[0, 65535]"
     )
+    runtime: Runtime = runtime_setting("auto")
     max_batch_size: int = setting(
         32,
         "Number of texts that are computed together. Texts of requests that "

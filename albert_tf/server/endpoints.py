@@ -16,6 +16,7 @@ from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.pipelines import FillMask, SentenceEmbedder
+from albert_tf.runtimes.config import Runtime
 from albert_tf.server.batcher import Compute
 
 # Words per mask that are computed: the smallest that suffices, since TensorFlow
@@ -56,7 +57,9 @@ class ServedModel:
     embedder: SentenceEmbedder | None = None
 
 
-def load_served_model(path: str, batch_size: int) -> ServedModel:
+def load_served_model(
+    path: str, batch_size: int, runtime: Runtime = "keras"
+) -> ServedModel:
     """Loads a model, and returns its endpoints.
 
     A fine-tuned model has `/predict`; one for embeddings, `/embed`. Pretrained
@@ -67,22 +70,24 @@ def load_served_model(path: str, batch_size: int) -> ServedModel:
     Args:
       path: see `ServeConfig.model`.
       batch_size: number of texts to compute together.
+      runtime: what computes the model, see `Predictor`.
 
     Raises:
       InputError: if the model cannot be loaded.
     """
     task = "pretrained"
+    settings: Any = {"batch_size": batch_size, "runtime": runtime}
     if fine_tuned_model(path) is not None:
         folder = open_model_folder(path)
         task = folder.task_config.task_type
         if task != Embedding.name:
-            predictor = Predictor(folder, batch_size=batch_size)
+            predictor = Predictor(folder, **settings)
             return ServedModel(task, _by_path(_predict(predictor)))
-    embedder = SentenceEmbedder(path, batch_size=batch_size)
+    embedder = SentenceEmbedder(path, **settings)
     endpoints = [_embed(embedder)]
     has_words = "mlm_head" in open_checkpoint(path).components
     if task != Embedding.name and has_words:
-        endpoints.append(_fill_mask(FillMask(path, batch_size=batch_size)))
+        endpoints.append(_fill_mask(FillMask(path, **settings)))
     return ServedModel(task, _by_path(*endpoints), embedder)
 
 

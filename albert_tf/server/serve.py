@@ -29,7 +29,9 @@ def serve(
     # Before the model is loaded, which takes longer.
     listener = _bind(config.host, config.port)
     with listener:
-        model = load_served_model(config.model, config.max_batch_size)
+        model = load_served_model(
+            config.model, config.max_batch_size, config.runtime
+        )
         settings = uvicorn.Config(
             create_app(model, config),
             log_level="warning",

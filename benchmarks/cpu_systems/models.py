@@ -175,9 +175,9 @@ def _exported(kind, quantization):
     def make(folder, output, threads):
         del threads
         from albert_tf.exporting.config import ExportConfig
-        from albert_tf.exporting.litert_conversion import encoder_program
         from albert_tf.exporting.runtimes import export_for_runtime
         from albert_tf.models.encoder import AlbertEncoder
+        from albert_tf.runtimes.ids_program import encoder_program
 
         model = AlbertEncoder.from_pretrained(folder / "checkpoint")
         if model.tokenizer is None:

@@ -181,9 +181,9 @@ class LiteRt:
         from albert_tf.exporting.litert_conversion import (
             ConstantGraph,
             convert,
-            encoder_program,
             signature_runner,
         )
+        from albert_tf.runtimes.ids_program import encoder_program
 
         names = ("input_word_ids", "input_mask", "input_type_ids")
         batch, length = work[names[0]].shape

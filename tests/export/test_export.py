@@ -8,8 +8,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
-from albert_tf.exporting.litert_conversion import encoder_program
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW

@@ -7,18 +7,19 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.exporting import onnx_graph, runtimes
+from albert_tf.exporting import runtimes
 from albert_tf.exporting.check_program import (
     load_export,
     relative_error,
 )
 from albert_tf.exporting.config import ExportConfig
-from albert_tf.exporting.litert_conversion import IdsProgram, encoder_program
 from albert_tf.exporting.manifest import read_export
 from albert_tf.exporting.runtimes import export_for_runtime, task_program
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.runtimes import onnx_graph
+from albert_tf.runtimes.ids_program import IdsProgram, encoder_program
 from albert_tf.text.tokenizer_files import load_tokenizer
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

@@ -3,9 +3,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import ACTIVATIONS
-from albert_tf.exporting.litert_conversion import ConstantGraph, encoder_program
+from albert_tf.exporting.litert_conversion import ConstantGraph
 from albert_tf.layers import spaced_kernels
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.runtimes.ids_program import encoder_program
 
 # Zeros change the order of summation only.
 TOLERANCE = 5e-6

@@ -162,7 +162,9 @@ PASSAGE = {"context": "A reader came. He left.", "question": "Who came?"}
         ),
     ],
 )
-def test_predict(make_finetuned, running, post, task, given, bad, message):
+def test_predict(
+    make_finetuned, running, post, assert_close, task, given, bad, message
+):
     """Answers of concurrent requests are those of a `Predictor`."""
     folder = make_finetuned(task)
     expected = albert_tf.Predictor(folder)([given, given])
@@ -174,20 +176,7 @@ def test_predict(make_finetuned, running, post, task, given, bad, message):
         answers = pool.map(lambda x: post(f"{address}/predict", x), requests)
         for status, answer in answers:
             assert status == 200
-            assert close(answer["outputs"], expected)
+            assert_close(answer["outputs"], expected)
         status, answer = post(f"{address}/predict", {"inputs": [given, bad]})
     assert status == 400
     assert message in answer["error"]["message"]
-
-
-def close(value, other):
-    """Whether JSON values are equal, numbers to 1e-5."""
-    if isinstance(value, dict):
-        return value.keys() == other.keys() and all(
-            close(x, other[key]) for key, x in value.items()
-        )
-    if isinstance(value, list):
-        return len(value) == len(other) and all(map(close, value, other))
-    if isinstance(value, float):
-        return value == pytest.approx(other, abs=1e-5)
-    return value == other

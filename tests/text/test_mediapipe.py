@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.exporting.litert_conversion import IdsProgram
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 

@@ -235,7 +235,7 @@ def _answer_batch(
 @tf.function(autograph=False, reduce_retracing=True)
 def _decode(
     pieces: WindowPieces,
-    members: Sequence[Mapping[str, tf.Tensor]],
+    members: Sequence[dict[str, tf.Tensor]],
     texts: tf.Tensor,
     *,
     n_best: int,

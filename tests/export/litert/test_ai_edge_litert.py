@@ -7,9 +7,9 @@ from albert_tf.exporting.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
     convert,
-    encoder_program,
     signature_runner,
 )
+from albert_tf.runtimes.ids_program import encoder_program
 
 pytestmark = pytest.mark.peer
 

@@ -8,11 +8,11 @@ from albert_tf.exporting.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
     convert,
-    encoder_program,
     signature_runner,
 )
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.runtimes.ids_program import encoder_program
 
 ATTENTION = ("SOFTMAX", "BATCH_MATMUL")
 LAYER_NORM = ("MEAN", "RSQRT")

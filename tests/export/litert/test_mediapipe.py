@@ -9,12 +9,12 @@ import pytest
 from albert_tf.exporting.check_program import load_export, same_as_source
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
-from albert_tf.exporting.litert_conversion import encoder_program
 from albert_tf.exporting.manifest import read_export
 from albert_tf.exporting.reference import source_cases
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.pipelines import SentenceEmbedder
+from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 TEXTS = ["A good movie", "", "ÉTÉ: 2,000 ﬁlms ", "I have seen it. " * 20]

@@ -7,11 +7,9 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.exporting.check_program import weights_fingerprint
 from albert_tf.exporting.config import ExportConfig
-from albert_tf.exporting.litert_conversion import (
-    encoder_program,
-    signature_runner,
-)
+from albert_tf.exporting.litert_conversion import signature_runner
 from albert_tf.exporting.runtimes import export_for_runtime
+from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.tokenizer_files import load_tokenizer
 
 

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from albert_tf.exporting import export_encoder, export_preprocessor
 from albert_tf.exporting.config import ExportConfig
-from albert_tf.exporting.litert_conversion import encoder_program
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.exporting.text_encoder import export_text_encoder
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 LITERT_LENGTH = 12

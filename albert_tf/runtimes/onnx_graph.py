@@ -18,11 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError, import_packages
-from albert_tf.exporting.litert_conversion import IdsProgram
-from albert_tf.exporting.onnx_blocks import write_blocks
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import PACKING_INPUTS, AlbertEncoder
 from albert_tf.models.model_graph import check_backend, float32_copy
+from albert_tf.runtimes.ids_program import IdsProgram
+from albert_tf.runtimes.onnx_blocks import write_blocks
 
 # The latest that tf2onnx supports. LayerNormalization requires 17.
 OPSET = 18
@@ -36,16 +36,11 @@ _PLACEHOLDER_TYPE = "PyFunc"
 _PLACEHOLDER = "albert_blocks"
 
 
-def purpose_of(kind: str) -> str:
-    """Returns what needs the packages of a kind, for `import_packages`."""
-    return f"exports of kind={kind}"
-
-
 def onnx_model(
     program: IdsProgram,
     storage: str = "float32",
     *,
-    kind: str = "onnx",
+    purpose: str = "ONNX models",
     packed: bool = False,
 ) -> Any:
     """Converts a program to an `onnx.ModelProto`.
@@ -58,7 +53,7 @@ def onnx_model(
       storage: type of stored matrices: "float32"; "float16", for computation in
         float32; or "int8" with a scale for each output or row, which OpenVINO
         computes with, and ONNX Runtime dequantizes.
-      kind: kind of export, for error messages.
+      purpose: what needs ONNX, see `import_packages`.
       packed: whether to compute no padding; see `AlbertEncoder`.
 
     Raises:
@@ -66,7 +61,7 @@ def onnx_model(
         operation that ONNX does not support.
     """
     check_backend()
-    onnx, tf2onnx = import_packages(["onnx", "tf2onnx"], purpose_of(kind))
+    onnx, tf2onnx = import_packages(["onnx", "tf2onnx"], purpose)
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     model = float32_copy(program.model, packed=False)
     encoders = [x for x in model._flatten_layers() if type(x) is AlbertEncoder]

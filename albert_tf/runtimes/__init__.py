@@ -1,0 +1,1 @@
+"""Models as ONNX graphs, and sessions of other runtimes that run them."""
