@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from albert_tf.exporting.export import export as export
     from albert_tf.exporting.hub_layer import HubLayer as HubLayer
     from albert_tf.finetuning.config import FinetuneConfig as FinetuneConfig
-    from albert_tf.finetuning.data import TaskFiles as TaskFiles
     from albert_tf.finetuning.evaluate import evaluate as evaluate
+    from albert_tf.finetuning.evaluate_config import (
+        EvaluateConfig as EvaluateConfig,
+    )
+    from albert_tf.finetuning.finetune import finetune as finetune
     from albert_tf.finetuning.multiple_choice.model import (
         AlbertMultipleChoice as AlbertMultipleChoice,
     )
@@ -35,15 +38,14 @@ if TYPE_CHECKING:
     from albert_tf.finetuning.question_answering.model import (
         AlbertQuestionAnswering as AlbertQuestionAnswering,
     )
-    from albert_tf.finetuning.registry import known_task as known_task
     from albert_tf.finetuning.text_classification.model import (
         AlbertClassifier as AlbertClassifier,
     )
     from albert_tf.finetuning.token_classification.model import (
         AlbertTokenClassifier as AlbertTokenClassifier,
     )
-    from albert_tf.finetuning.train import finetune as finetune
     from albert_tf.interop.convert import convert as convert
+    from albert_tf.interop.convert_config import ConvertConfig as ConvertConfig
     from albert_tf.interop.open_checkpoint import (
         load_tokenizer as load_tokenizer,
     )
@@ -79,6 +81,8 @@ _MODULES = {
     "AlbertTokenClassifier": "finetuning.token_classification.model",
     "AlbertTokenizer": "text.sentencepiece_tokenizer",
     "AlbertWordPieceTokenizer": "text.wordpiece_tokenizer",
+    "ConvertConfig": "interop.convert_config",
+    "EvaluateConfig": "finetuning.evaluate_config",
     "ExportConfig": "exporting.config",
     "FillMask": "pipelines",
     "FinetuneConfig": "finetuning.config",
@@ -89,13 +93,11 @@ _MODULES = {
     "PretrainingDataConfig": "data.data_config",
     "SentenceEmbedder": "pipelines",
     "SentenceOrder": "pipelines",
-    "TaskFiles": "finetuning.data",
     "convert": "interop.convert",
     "create_pretraining_data": "data.create_data",
     "evaluate": "finetuning.evaluate",
     "export": "exporting.export",
-    "finetune": "finetuning.train",
-    "known_task": "finetuning.registry",
+    "finetune": "finetuning.finetune",
     "load_tokenizer": "interop.open_checkpoint",
     "pretrain": "pretraining.train",
 }

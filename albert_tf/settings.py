@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 import operator
 import os
@@ -15,7 +16,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_json, shown
@@ -48,6 +49,9 @@ GROUPS = (
 OnResume = Literal["same", "may_change", "not_recorded"]
 
 _KEY = "albert_tf.settings"
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Integers must be in the range of int32 unless the bounds are larger.
 _MAX_INT = 2**31 - 1
@@ -214,6 +218,38 @@ def _annotation(config: type, name: str) -> tuple[Any, bool]:
 
 def _own_annotations(owner: type) -> Mapping[str, Any]:
     return owner.__dict__.get("__annotations__", {})
+
+
+def takes(config: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator of a command's function, whose first argument is a config.
+
+    Other arguments raise a `TypeError` that says what to write.
+    """
+    fields = ", ".join(
+        f"{field.name}=..."
+        for field in dataclasses.fields(config)
+        if field.default is field.default_factory is dataclasses.MISSING
+    )
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature, name = inspect.signature(function), function.__name__
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                first, *_ = signature.bind(*args, **kwargs).arguments.values()
+            except TypeError:
+                first = None
+            if not isinstance(first, config):
+                raise TypeError(
+                    f"{name} takes settings as {config.__name__}; write "
+                    f"{name}({config.__name__}({fields or '...'}))"
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def check_settings(config: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Literal, get_args
 
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
-from albert_tf.settings import check_settings, setting
+from albert_tf.finetuning.config import TaskModuleConfig
+from albert_tf.settings import check_settings, described, setting
 
 Kind = Literal[
     "encoder",
@@ -34,9 +36,27 @@ _SUPPORTED_BY = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportConfig:
+class ExportConfig(TaskModuleConfig):
     """Settings of an export: flags of `albert export`."""
 
+    model: str | os.PathLike[str] = dataclasses.field(
+        metadata=described(
+            "A pretraining run or any checkpoint that `albert convert` takes, "
+            "such as albert_tiny_en; with --kind=task, any model that `albert "
+            "predict` takes. With --check, the model to compare the export "
+            "with."
+        )
+    )
+    output: str | os.PathLike[str] = dataclasses.field(
+        metadata=described("Output folder.")
+    )
+    kind: Kind = setting(
+        "encoder",
+        "encoder: ids to vectors. preprocessor: strings to ids. text_encoder: "
+        "strings to vectors. task: a fine-tuned model, strings to labels or "
+        "answers. litert, onnx, openvino: a fine-tuned model or the encoder, "
+        "from ids, for TensorFlow Lite, ONNX Runtime or OpenVINO.",
+    )
     seq_length: int | None = setting(
         None,
         "Tokens per row: the default of a preprocessor, and the maximum of "
@@ -83,36 +103,27 @@ class ExportConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-
-    def is_packed(self, kind: str, *, task: bool = False) -> bool:
-        """Returns whether an export removes padding: `packed` or its default.
-
-        Args:
-          kind: kind of the export.
-          task: whether it has the head of a fine-tuned model.
-        """
-        if self.packed is not None:
-            return self.packed
-        return kind == "text_encoder" or (task and kind != "litert")
-
-    def check_kind(self, kind: str) -> None:
-        """Checks that a kind of export supports the settings.
-
-        Raises:
-          InputError: If the kind does not exist or does not support a setting.
-        """
-        if kind not in KINDS:
-            raise InputError(f"kind={kind!r} must be one of {', '.join(KINDS)}")
-        if self.quantization == "int8" and kind in ("onnx", "openvino"):
+        if self.quantization == "int8" and self.kind in ("onnx", "openvino"):
             raise InputError(
-                f"quantization=int8 is not supported by kind={kind} (only by "
-                "litert); use quantization=dynamic, 8 bits without calibration"
+                f"quantization=int8 is not supported by kind={self.kind} (only "
+                "by litert); use quantization=dynamic, 8 bits without "
+                "calibration"
             )
         for field in dataclasses.fields(self):
             kinds = _SUPPORTED_BY.get(field.name, KINDS)
             value = getattr(self, field.name)
-            if value != field.default and kind not in kinds:
+            if value != field.default and self.kind not in kinds:
                 raise InputError(
-                    f"{field.name} is not supported by kind={kind} (only by "
-                    f"{', '.join(kinds)})"
+                    f"{field.name} is not supported by kind={self.kind} (only "
+                    f"by {', '.join(kinds)})"
                 )
+
+    def is_packed(self, *, task: bool = False) -> bool:
+        """Returns whether an export removes padding: `packed` or its default.
+
+        Args:
+          task: whether it has the head of a fine-tuned model.
+        """
+        if self.packed is not None:
+            return self.packed
+        return self.kind == "text_encoder" or (task and self.kind != "litert")

@@ -31,44 +31,34 @@ from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.ids_program import encoder_program
+from albert_tf.settings import takes
 from albert_tf.text.preprocessor import DEFAULT_LENGTH
 
-Path = str | os.PathLike[str]
 
-
-def export(
-    source: Path,
-    output: Path,
-    kind: str = "encoder",
-    config: ExportConfig | None = None,
-) -> None:
+@takes(ExportConfig)
+def export(config: ExportConfig) -> None:
     """Exports a checkpoint to a model that runs without albert_tf.
 
     Args:
-      source: a training run, a fine-tuned model, or any other checkpoint that
-        `open_checkpoint` supports.
-      output: folder to create.
-      kind: "encoder", "preprocessor" and "text_encoder" export the encoder or
-        the tokenizer of any checkpoint, "task" a fine-tuned model, and
-        "litert", "onnx" and "openvino" either.
-      config: the settings; None for the defaults.
+      config: the checkpoint, the output folder, which must not exist, and the
+        settings.
 
     Raises:
-      InputError: If the kind does not exist or does not support a setting, the
-        checkpoint cannot be opened or has no tokenizer, or `output` exists.
+      InputError: If the checkpoint cannot be opened or has no tokenizer, or the
+        output folder exists.
     """
-    config = config or ExportConfig()
-    config.check_kind(kind)
+    config.load_task_module()
     check_not_input(
-        output, [source, *split_patterns(config.calibration_input or ())]
+        config.output,
+        [config.model, *split_patterns(config.calibration_input or ())],
     )
     check_quantization(config.quantization, config.calibration_input)
-    model = fine_tuned_model(source)
+    tuned = fine_tuned_model(config.model)
     with _without_progress():
-        if kind == "task" or (kind in IDS_KINDS and model is not None):
-            _export_task(model or source, output, kind, config)
+        if config.kind == "task" or (config.kind in IDS_KINDS and tuned):
+            _export_task(config, tuned or config.model)
         else:
-            _export_encoder(source, model, output, kind, config)
+            _export_encoder(config, tuned)
 
 
 @contextlib.contextmanager
@@ -83,9 +73,7 @@ def _without_progress() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _export_task(
-    source: Path, output: Path, kind: str, config: ExportConfig
-) -> None:
+def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
     """Exports a fine-tuned model with its head."""
     loaded = load_model(
         source, {"max_seq_length": config.seq_length}, packed=False
@@ -97,33 +85,28 @@ def _export_task(
         "task": dataclasses.replace(task, task_module=None).to_dict(),
         "origin": origin.with_license(config.license),
     }
-    if kind == "task":
-        packed = config.is_packed(kind, task=True)
+    if config.kind == "task":
+        packed = config.is_packed(task=True)
         graph = task_type.serving_graph(loaded.model, packed=packed)
-        export_task(graph, output, overwrite=config.overwrite, **arguments)
+        export_task(
+            graph, config.output, overwrite=config.overwrite, **arguments
+        )
     else:
         export_for_runtime(
             task_program(loaded, resizable=config.resizable),
-            output,
-            kind=kind,
+            config,
             tokenizer=task_type.tokenizer,
-            config=config,
             calibration=task_calibration(config, task_type),
             **arguments,
         )
 
 
-def _export_encoder(
-    source: Path,
-    folder: pathlib.Path | None,
-    output: Path,
-    kind: str,
-    config: ExportConfig,
-) -> None:
+def _export_encoder(config: ExportConfig, folder: pathlib.Path | None) -> None:
     """Exports the encoder, the tokenizer, or both, of any checkpoint.
 
-    `folder` is the model's folder if `source` is a fine-tuned model.
+    `folder` is that of the model if it is a fine-tuned one.
     """
+    source, output, kind = config.model, config.output, config.kind
     # A task head is dropped, so its type does not matter.
     checkpoint = open_checkpoint(folder or source, head="classifier_head")
     tokenizer = tokenizer_of(checkpoint, source)
@@ -144,10 +127,8 @@ def _export_encoder(
             encoder_program(
                 encoder, seq_length=seq_length, resizable=config.resizable
             ),
-            output,
-            kind=kind,
+            config,
             tokenizer=tokenizer,
-            config=config,
             calibration=text_calibration(config, tokenizer, seq_length),
             origin=origin,
         )
@@ -181,7 +162,7 @@ def _export_encoder(
             load_with_heads(checkpoint),
             output,
             tokenizer=tokenizer,
-            packed=config.is_packed(kind),
+            packed=config.is_packed(),
             **arguments,
         )
     else:
@@ -190,6 +171,6 @@ def _export_encoder(
             output,
             tokenizer=tokenizer,
             seq_length=config.seq_length,
-            packed=config.is_packed(kind),
+            packed=config.is_packed(),
             **arguments,
         )

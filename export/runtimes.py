@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import pathlib
 import tempfile
 import zipfile
@@ -61,11 +60,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 def export_for_runtime(
     program: IdsProgram,
-    path: str | os.PathLike[str],
+    config: ExportConfig,
     *,
-    kind: str,
     tokenizer: Tokenizer,
-    config: ExportConfig | None = None,
     calibration: Sequence[Example] | None = None,
     task: Mapping[str, Any] | None = None,
     origin: Origin = UNKNOWN,
@@ -82,23 +79,21 @@ def export_for_runtime(
 
     Args:
       program: the program to export.
-      path: folder to create. It appears only when it is complete.
-      kind: "litert" for `model.tflite`, "onnx" for `model.onnx`, "openvino" for
-        `model.xml` and `model.bin`.
+      config: the folder, which appears when it is complete, the kind, "litert"
+        for `model.tflite`, "onnx" for `model.onnx`, "openvino" for `model.xml`
+        and `model.bin`, and the settings.
       tokenizer: tokenizer of the model.
-      config: the quantization, whether to remove padding, and whether to
-        replace an export at `path`; None for the defaults.
       calibration: rows to calibrate a LiteRT model in "int8" with.
       task: the task for `export.json`, as JSON values; its `labels`, if any,
         are stored with the model.
       origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: If `path` exists or cannot be created; see also
+      InputError: If the folder exists or cannot be created; see also
         `check_quantization` and `onnx_model`.
     """
-    config = config or ExportConfig()
-    check_quantization(config.quantization, calibration)
+    kind, quantization = config.kind, config.quantization
+    check_quantization(quantization, calibration)
     longest = program.model.config.max_position_embeddings
     files = tokenizer_files(
         tokenizer,
@@ -107,13 +102,13 @@ def export_for_runtime(
     labels = (task or {}).get("labels")
     if labels:
         files["labels.txt"] = "".join(f"{x}\n" for x in labels).encode()
-    with new_folder(path, config.overwrite, MANIFEST) as folder:
+    with new_folder(config.output, config.overwrite, MANIFEST) as folder:
         file = folder / MODEL_FILES[kind]
         described: dict[str, Any]
         if kind == "litert":
             graph = ConstantGraph(program)
             outputs = graph.output_ranks
-            model = convert(graph, config.quantization, calibration)
+            model = convert(graph, quantization, calibration)
             runs_in = mediapipe_task(program, tokenizer, outputs, bool(labels))
             if runs_in:
                 files |= metadata_files(tokenizer)
@@ -133,9 +128,9 @@ def export_for_runtime(
                 "mediapipe_task": runs_in,
             }
         else:
-            packed = config.is_packed(kind, task=task is not None)
+            packed = config.is_packed(task=task is not None)
             write = _write_onnx if kind == "onnx" else _write_openvino
-            outputs = write(program, file, config.quantization, packed)
+            outputs = write(program, file, quantization, packed)
             for name, content in files.items():
                 (folder / name).write_bytes(content)
             described = {
@@ -151,7 +146,7 @@ def export_for_runtime(
                 "kind": kind,
                 "file": file.name,
                 **described,
-                "quantization": config.quantization,
+                "quantization": quantization,
                 "seq_length": program.seq_length,
                 "signatures": {
                     "serving_default": {

@@ -22,6 +22,7 @@ from albert_tf.exporting.export import export
 from albert_tf.files import check_space, new_file, write_atomically, writing
 from albert_tf.folders import new_folder
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
@@ -72,7 +73,9 @@ def convert_to_keras_hub(path):
     source = path.with_name("source")
     if not source.exists():
         save_model(source)
-    convert(source, path, to="keras_hub", overwrite=True)
+    convert(
+        ConvertConfig(input=source, output=path, to="keras_hub", overwrite=True)
+    )
 
 
 def export_to_openvino(path):
@@ -81,10 +84,12 @@ def export_to_openvino(path):
     source = path.with_name("source")
     if not source.exists():
         save_model(source, AlbertTokenizer.from_file(_VOCABULARY))
-    config = ExportConfig(overwrite=True)
+    config = ExportConfig(
+        model=source, output=path, kind="openvino", overwrite=True
+    )
     # The temporary ONNX file is not what is limited here.
     with unittest.mock.patch.object(runtimes, "_save", _save_without_limit):
-        export(source, path, "openvino", config)
+        export(config)
 
 
 def _save_without_limit(*arguments, save=runtimes._save):

@@ -9,6 +9,7 @@ import safetensors.numpy
 import albert_tf
 from albert_tf import pretrained_models
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.hubs import resolve
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
@@ -43,7 +44,7 @@ def test_each_model_is_complete():
 
 
 def test_it_is_what_convert_writes(tmp_path, contents):
-    convert(NAME, tmp_path / "new", dtype="float16")
+    convert(ConvertConfig(input=NAME, output=tmp_path / "new", dtype="float16"))
     expected = contents(FOLDER)
     del expected["README.md"]
     assert contents(tmp_path / "new") == expected

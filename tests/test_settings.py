@@ -23,6 +23,24 @@ class Extended(PretrainConfig):
     )
 
 
+@pytest.mark.parametrize(
+    ("verb", "arguments", "instead"),
+    [
+        ("convert", ["run", "model"], "ConvertConfig(input=..., output=...)"),
+        ("create_pretraining_data", [], "PretrainingDataConfig(input=..., t"),
+        ("evaluate", ["reviews", "dev.tsv"], "EvaluateConfig(...)"),
+        ("export", ["run", "e", "task"], "ExportConfig(model=..., output=...)"),
+        ("finetune", ["sst2"], "FinetuneConfig(task=..., output=..., init_f"),
+        ("pretrain", ["data"], "PretrainConfig(output=..., input=...)"),
+    ],
+)
+def test_verbs_say_what_they_take(verb, arguments, instead):
+    with pytest.raises(TypeError) as error:
+        getattr(albert_tf, verb)(*arguments)
+    assert f"{verb}({instead}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
 def test_a_setting_is_one_line(tmp_path):
     flags = CommandFlags(Extended)
     assert "--label_smoothing: Smooth the labels. (default: 0.0)" in (

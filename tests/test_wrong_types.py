@@ -41,6 +41,8 @@ def configs():
         fields = {x.name for x in dataclasses.fields(config)}
         if "tokenizer" in fields:
             required["tokenizer"] = None
+        if {"run", "checkpoint"} <= fields:
+            required |= {"run": "x", "input": "x"}
         if "num_train_steps" in fields:
             required["num_train_steps"] = 6
         if "num_warmup_steps" in fields:

@@ -16,7 +16,6 @@ from albert_tf.ablation.verdicts import import_scipy_stats
 from albert_tf.analysis.figures import import_pyplot
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, local_path, split_patterns
-from albert_tf.finetuning.data import TaskFiles
 from albert_tf.finetuning.registry import with_settings
 from albert_tf.finetuning.text_classification.examples import (
     text_task_from_columns,
@@ -141,6 +140,7 @@ def _downstream(
     length = config.scale_settings.max_seq_length
     return Downstream(
         with_settings(task, {"max_seq_length": length}),
-        TaskFiles(train=train, dev=dev),
+        train,
+        dev,
         all_studies,
     )

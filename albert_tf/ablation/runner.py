@@ -8,7 +8,7 @@ import math
 import os
 import pathlib
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -29,11 +29,10 @@ from albert_tf.ablation.study import (
 )
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.data.records import open_records
-from albert_tf.files import write_atomically
+from albert_tf.files import Path, write_atomically
 from albert_tf.finetuning.config import FinetuneConfig
-from albert_tf.finetuning.data import TaskFiles
+from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.task_config import TaskConfig
-from albert_tf.finetuning.train import finetune
 from albert_tf.input_files import read_json
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_checkpoints
@@ -53,13 +52,15 @@ class Downstream:
 
     Attributes:
       task: The task.
-      files: Its tables.
+      train: Its tables to train on.
+      dev: Those to score on.
       all_studies: Whether to fine-tune the models of all studies, not only of
         those with `fine_tuned`.
     """
 
     task: TaskConfig
-    files: TaskFiles
+    train: Sequence[Path]
+    dev: Sequence[Path]
     all_studies: bool
 
 
@@ -273,6 +274,9 @@ class Runner:
         name = self._name(run)
         result = finetune(
             FinetuneConfig(
+                task=self.downstream.task,
+                train=self.downstream.train,
+                dev=self.downstream.dev,
                 init_from=self._folder(name),
                 output=self.folder / "classifiers" / name,
                 seed=run.seed,
@@ -280,13 +284,11 @@ class Runner:
                 num_train_epochs=self.scale.finetuning_epochs,
                 # Scored once, as the best of several scores would be biased.
                 eval_steps=_NEVER,
-            ),
-            self.downstream.task,
-            self.downstream.files,
+            )
         )
-        if result.training.interrupted:
+        if result.interrupted:
             raise KeyboardInterrupt
-        return {DOWNSTREAM: result.scores["accuracy"]}
+        return {DOWNSTREAM: result.best.scores["accuracy"]}
 
 
 def _read(file: pathlib.Path, kind: Any) -> dict[str, Any]:

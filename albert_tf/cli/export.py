@@ -8,47 +8,35 @@ Examples:
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.task_flags import TaskModuleFlags
 from albert_tf.errors import InputError
-from albert_tf.exporting.config import ExportConfig, Kind
-from albert_tf.settings import setting
+from albert_tf.exporting.config import ExportConfig
+from albert_tf.finetuning.config import TaskModuleConfig
+from albert_tf.settings import overriding, setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportFlags(TaskModuleFlags):
-    """Flags for what to export, or which export to check."""
+class CheckFlags(TaskModuleConfig):
+    """Flags for which export to check."""
 
-    model: str | None = setting(
-        None,
-        "A pretraining run or any checkpoint that `albert convert` takes, such "
-        "as albert_tiny_en; with "
-        "--kind=task, any model that `albert predict` takes. With --check, the "
-        "model to compare the export with.",
-    )
-    output: str | None = setting(None, "Output folder.")
+    model: str | None = overriding(ExportConfig, "model")
+    output: str | None = overriding(ExportConfig, "output")
     check: str | None = setting(
         None,
         "Instead of exporting, check the export in this folder in a new "
         "process, and print a table. Exits with status 1 if a check fails.",
     )
-    kind: Kind = setting(
-        "encoder",
-        "encoder: ids to vectors. preprocessor: strings to ids. text_encoder: "
-        "strings to vectors. task: a fine-tuned model, strings to labels or "
-        "answers. litert, onnx, openvino: a fine-tuned model or the encoder, "
-        "from ids, for TensorFlow Lite, ONNX Runtime or OpenVINO.",
-    )
 
 
-CONFIGS = (ExportFlags, ExportConfig)
+CONFIGS = (CheckFlags, ExportConfig)
 
 
 def main(flags: CommandFlags) -> None:
     """Exports a model, or checks an export."""
-    given = flags.build(ExportFlags)
+    given = flags.build(CheckFlags)
     if given.check is not None:
         if given.output is not None:
             raise InputError("--check writes nothing; remove --output")
@@ -59,12 +47,11 @@ def main(flags: CommandFlags) -> None:
         missing = "model" if given.model is None else "output"
         raise InputError(f"--{missing} is required, except with --check")
     config = flags.build(ExportConfig)
-    given.load_task_module()
     # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.exporting.export import export
 
-    export(given.model, given.output, given.kind, config)
-    print(f"wrote {given.output}")
+    export(config)
+    print(f"wrote {os.fspath(config.output)}")
 
 
 def _check(folder: str, model: str | None) -> None:

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from albert_tf.cli.flags import CommandFlags, require_flags
-from albert_tf.cli.task_flags import SourceFlags, column
 from albert_tf.cli.text_lines import (
     STANDARD_INPUT,
     STDIN,
@@ -29,11 +28,13 @@ from albert_tf.cli.text_lines import (
 )
 from albert_tf.errors import InputError
 from albert_tf.files import (
+    Path,
     check_not_input,
     new_file,
     output_folder,
     split_patterns,
 )
+from albert_tf.finetuning.config import SourceConfig, column
 from albert_tf.finetuning.table_writer import (
     Format,
     TableWriter,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictFlags(SourceFlags):
+class PredictFlags(SourceConfig):
     """Flags for models, inputs and outputs."""
 
     model: str = dataclasses.field(
@@ -204,9 +205,12 @@ def _check_flags(given: PredictFlags) -> None:
         raise InputError("--score requires --input, which has labels")
 
 
-def _inputs(given: PredictFlags, models: Sequence[str]) -> list[str]:
+def _inputs(given: PredictFlags, models: Sequence[str]) -> list[Path]:
     """Returns the files and folders that the command reads."""
-    inputs = [*models, *(x for x in (given.input, given.data) if x is not None)]
+    inputs: list[Path] = [
+        *models,
+        *(x for x in (given.input, given.data) if x is not None),
+    ]
     if given.input is None and not given.texts and os.path.exists(STDIN):
         inputs.append(STDIN)
     return inputs

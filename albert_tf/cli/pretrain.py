@@ -28,7 +28,7 @@ def main(flags: CommandFlags) -> None:
 
     config = flags.build(PretrainConfig)
     started = time.monotonic()
-    result = pretrain(config, files={"flags.txt": flags.as_text()})
+    result = pretrain(config, command_files={"flags.txt": flags.as_text()})
     if result.interrupted:
         return
     seconds = time.monotonic() - started

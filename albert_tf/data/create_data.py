@@ -58,11 +58,13 @@ from albert_tf.folders import (
     temporary_folder,
 )
 from albert_tf.quiet_import import import_tensorflow, quiet_by_default
+from albert_tf.settings import takes
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 
+@takes(PretrainingDataConfig)
 def create_pretraining_data(
-    config: PretrainingDataConfig, progress: bool = False
+    config: PretrainingDataConfig, *, progress: bool = False
 ) -> dict[str, Any]:
     """Creates a folder of TFRecord files, tokenizer and `manifest.json`.
 

@@ -92,7 +92,9 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         plot_runs(runs, folder / "curves.png", records.baselines())
     hubs = {_MODEL: folder / "hub", DEFAULT: folder / DEFAULT}
     with _stage(stages, "6 export", "write the two SavedModels"):
-        export(folder / "run", hubs[_MODEL] / "encoder")
+        export(
+            ExportConfig(model=folder / "run", output=hubs[_MODEL] / "encoder")
+        )
         _export_preprocessor(folder / "run", hubs[_MODEL])
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
         classifier = _sample_passages(config, files, folder)
@@ -248,8 +250,14 @@ def _pretrain(config, model, folder) -> None:
 
 
 def _export_preprocessor(source, hub) -> None:
-    length = ExportConfig(seq_length=_MAX_SEQ_LENGTH)
-    export(source, hub / "preprocessor", "preprocessor", length)
+    export(
+        ExportConfig(
+            model=source,
+            output=hub / "preprocessor",
+            kind="preprocessor",
+            seq_length=_MAX_SEQ_LENGTH,
+        )
+    )
 
 
 def _sample_passages(config, files, folder) -> dict[str, Any]:

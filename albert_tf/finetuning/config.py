@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
+from collections.abc import Sequence
 from typing import Literal
 
 from albert_tf.errors import InputError
+from albert_tf.files import PathPatterns
 from albert_tf.finetuning.class_weights import (
     ClassWeights,
     parse_class_weights,
 )
+from albert_tf.finetuning.data import FILES
+from albert_tf.finetuning.library_datasets import SOURCES
+from albert_tf.finetuning.registry import known_tasks
+from albert_tf.finetuning.task_config import TaskConfig, TaskSettings
 from albert_tf.settings import (
     EVALUATION,
+    EXAMPLES,
     LEARNING_RATE,
     LENGTH,
     MODEL,
@@ -28,15 +36,153 @@ DevSelection = Literal["whole", "half"]
 # Pretraining has more schedules, with settings of their own.
 Schedule = Literal["polynomial", "linear", "cosine"]
 
+# The task of the user's own tables, which the settings describe.
+TEXT_TASK = "text"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneConfig(RunConfig):
+class TaskModuleConfig:
+    """The setting for task types of the user."""
+
+    task_module: str | None = setting(
+        None,
+        "Python file that registers custom task types. It is executed.",
+        group=MODEL,
+        on_resume="not_recorded",
+    )
+
+    def load_task_module(self) -> None:
+        """Imports the file, if one is given.
+
+        Raises:
+          InputError: if it cannot be imported.
+        """
+        if self.task_module is not None:
+            # Imported here, so that flag errors do not wait for TensorFlow.
+            from albert_tf.finetuning.registry import load_task_module
+
+            load_task_module(self.task_module)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SourceConfig(TaskModuleConfig):
+    """Settings for the source of examples, and for invalid ones."""
+
+    # Its flag is a keyword of Python.
+    source: str = setting(
+        FILES,
+        "Source of the task's data: files as distributed, TensorFlow Datasets "
+        "or Hugging Face datasets. With the latter two, --data is optional: a "
+        "folder that contains the data sets.",
+        flag="from",
+        choices=(FILES, *SOURCES),
+        group=EXAMPLES,
+        on_resume="not_recorded",
+    )
+    data: str | os.PathLike[str] | None = setting(
+        None,
+        "Folder of the task's files as distributed, or its parent folder; see "
+        "also --from.",
+        group=EXAMPLES,
+        on_resume="not_recorded",
+    )
+    on_bad_example: Literal["stop", "skip"] = setting(
+        "stop",
+        "What to do with invalid examples: stop, or skip, count and list them.",
+        group=EXAMPLES,
+        on_resume="not_recorded",
+    )
+
+    @property
+    def from_library(self) -> bool:
+        """Whether examples come from a dataset library."""
+        return self.source != FILES
+
+
+def column(name: str) -> str | int:
+    """Parses a column: its name, or its number in a table without a header."""
+    return int(name) if name.isdecimal() else name
+
+
+# The task's settings are recorded with the data, see `load_data`.
+_task_setting = functools.partial(
+    setting, group=EXAMPLES, on_resume="not_recorded"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskDataConfig(SourceConfig):
+    """Settings for the task of a run and its examples."""
+
+    task: str | TaskConfig = dataclasses.field(
+        metadata=described(
+            f"The task: {', '.join(known_tasks())}, a task of --task_module, "
+            f"or {TEXT_TASK}: labels or numbers of your own texts. Required.",
+            group=MODEL,
+            on_resume="not_recorded",
+        )
+    )
+    train: PathPatterns | None = _task_setting(
+        None,
+        "Files to train on, separated by commas; with --from, splits, such as "
+        "train[:90%].",
+    )
+    dev: PathPatterns | None = _task_setting(
+        None, "Files, or splits, to evaluate on, separated by commas."
+    )
+    text_column: str | int = _task_setting(
+        "text",
+        f"{TEXT_TASK}: column of the text: its name, or its number from 0.",
+        parse=column,
+    )
+    pair_column: str | int | None = _task_setting(
+        None, f"{TEXT_TASK}: column of a second text.", parse=column
+    )
+    label_column: str | int = _task_setting(
+        "label", f"{TEXT_TASK}: column of the label.", parse=column
+    )
+    id_column: str | int | None = _task_setting(
+        None,
+        f"{TEXT_TASK}: column of an ID. Default: the number of the row.",
+        parse=column,
+    )
+    header: bool | None = _task_setting(
+        None,
+        f"{TEXT_TASK}: whether files begin with the names of their columns. "
+        "Default: true if a column is given by name.",
+    )
+    classes: Sequence[str] | None = _task_setting(
+        None,
+        f"{TEXT_TASK}: the labels, in order. Default: those of the training "
+        "files.",
+    )
+    regression: bool = _task_setting(
+        False, f"{TEXT_TASK}: the labels are numbers (regression)."
+    )
+    metrics: Sequence[str] | None = _task_setting(
+        None,
+        "Metrics; the first selects the best weights: accuracy, f1, matthews; "
+        "for regression pearson, spearman; for token classification f1, "
+        "precision, recall, accuracy. Default: the task's metrics.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
     """Settings of a fine-tuning run.
 
-    The data belong to the task, see `TaskFiles`. Every field is a flag of
-    `albert finetune`; its help describes it.
+    Every field is a flag of `albert finetune`; its help describes it. `task`
+    may also be a `TaskConfig`.
     """
 
+    runs: int = setting(
+        1,
+        "Number of runs, with consecutive seeds from --seed, in folders run-0, "
+        "run-1, ...; reports their median.",
+        group=LENGTH,
+        bounds="[1, 1000]",
+        on_resume="not_recorded",
+    )
     init_from: str | os.PathLike[str] = dataclasses.field(
         metadata=described(
             "Checkpoint of any format to start from, or a name such as "

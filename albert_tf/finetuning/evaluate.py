@@ -1,52 +1,82 @@
-"""Evaluation of fine-tuned models on labelled examples."""
+"""Evaluation of pretraining runs and fine-tuned models."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.data import labelled_examples
-from albert_tf.finetuning.predictor import Predictions, Predictor
+from albert_tf.files import split_patterns
+from albert_tf.finetuning.data import Source, find_split, labelled_examples
+from albert_tf.finetuning.evaluate_config import EvaluateConfig
+from albert_tf.finetuning.predictor import (
+    Predictions,
+    Predictor,
+    open_model_folders,
+)
+from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.interop.run_folder import fine_tuned_model
-from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.objectives.registry import load_objective_module
+from albert_tf.pretraining.evaluate import NEWEST, evaluate_pretraining
+from albert_tf.settings import takes
 from albert_tf.training.best_checkpoint import lower_is_better
 
 
-def evaluate(
-    model: str | os.PathLike[str],
-    input: str | os.PathLike[str],
-    *,
-    batch_size: int = 64,
-) -> dict[str, float]:
-    """Evaluates a fine-tuned model, or the latest pretraining checkpoint.
+@takes(EvaluateConfig)
+def evaluate(config: EvaluateConfig) -> dict[str, float]:
+    """Evaluates a checkpoint of a pretraining run, or a fine-tuned model.
 
     Args:
-      model: folder of a fine-tuning run, of its model, or of a pretraining run.
-      input: a labelled file of the model's task; or a folder of pretraining
-        records, whose held-out split is used.
-      batch_size: number of examples per batch.
+      config: the model and the data.
 
     Returns:
-      Scores by metric, the key metric of the task first.
+      Of a fine-tuned model or an ensemble, the scores by metric, the key metric
+      first; otherwise see `evaluate_pretraining`.
 
     Raises:
-      InputError: if the model or the input cannot be read, or the input does
-        not match the model's task.
+      InputError: if the model or the data cannot be read, or do not fit
+        together.
     """
-    if fine_tuned_model(model) is None:
-        return evaluate_pretraining(
-            model, os.fspath(input), batch_size=batch_size
-        )
-    predictor = Predictor(model, batch_size=batch_size)
-    examples = labelled_examples(predictor.task_type, [input])
-    scores, _ = score_predictions(
-        predictor.task_type, list(predictor.chunks(examples))
-    )
+    scores, _ = evaluate_with_gain(config)
     return scores
+
+
+def evaluate_with_gain(config: EvaluateConfig) -> tuple[dict[str, float], str]:
+    """Returns the scores, and the gain of an ensemble; see `evaluate`."""
+    if config.run is not None:
+        assert config.input is not None  # The config has checked it.
+        if config.objective_module is not None:
+            load_objective_module(config.objective_module)
+        scores = evaluate_pretraining(
+            config.run,
+            config.input,
+            checkpoint=config.checkpoint or NEWEST,
+            split=config.split or "heldout",
+            batch_size=config.eval_batch_size,
+            max_steps=config.max_eval_steps,
+        )
+        return scores, ""
+    assert config.model is not None
+    config.load_task_module()
+    models = split_patterns(config.model)
+    folders = open_model_folders(models)
+    task_type = make_task_type(next(iter(folders.values())).task_config)
+    sources: list[Source] = [*split_patterns(config.input or ())] or [
+        find_split(
+            task_type,
+            config.split or "dev",
+            source=config.source,
+            data=config.data,
+        )
+    ]
+    examples = labelled_examples(task_type, sources, config.on_bad_example)
+    predictor = Predictor(
+        models, batch_size=config.eval_batch_size, progress=True
+    )
+    return score_predictions(
+        predictor.task_type, [predictor.predict_examples(examples)]
+    )
 
 
 def score_predictions(

@@ -142,6 +142,21 @@ class RunsResult:
             if result.scores
         }
 
+    @property
+    def best(self) -> FinetuneResult:
+        """The result of the best run, or of the first without scores."""
+        return self.results[self._best_name]
+
+    @property
+    def _best_name(self) -> str:
+        scores = finite(self.scores)
+
+        def ranked(name: str) -> tuple[float, float]:
+            loss = self.results[name].scores.get("loss")
+            return rank(self.metric, scores[name], loss)
+
+        return max(scores, key=ranked) if scores else next(iter(self.results))
+
     def summary(self) -> str:
         """Describes the scores of runs and baselines, one line each."""
         lines = []
@@ -167,15 +182,10 @@ class RunsResult:
     def to_json(self) -> str:
         """Returns the text of `runs.json`, with null for undefined scores."""
         scores = finite(self.scores)
-
-        def ranked(name: str) -> tuple[float, float]:
-            loss = self.results[name].scores.get("loss")
-            return rank(self.metric, scores[name], loss)
-
         record: dict[str, Any] = {
             "metric": self.metric,
             "runs": {n: _with_null(x.scores) for n, x in self.results.items()},
-            "best": max(scores, key=ranked) if scores else "run-0",
+            "best": self._best_name,
         }
         if scores:
             names = ("median", "lowest", "highest", "standard_deviation")

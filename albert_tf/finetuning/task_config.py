@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -17,6 +18,10 @@ from albert_tf.settings import FEATURES, check_settings, setting, settings_of
 _LENGTH = "[1, 1048576]"
 
 
+# A run records them with its data, see `TaskConfig.identity`.
+_feature = functools.partial(setting, group=FEATURES, on_resume="not_recorded")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskSettings:
     """Settings of the library's task types, from which flags are generated.
@@ -25,77 +30,72 @@ class TaskSettings:
     is None, too, and keeps the task's value.
     """
 
-    max_seq_length: int | None = setting(
+    max_seq_length: int | None = _feature(
         None,
         "Maximum sequence length in tokens; default: the task's.",
-        group=FEATURES,
         bounds=_LENGTH,
     )
-    max_qa_length: int | None = setting(
+    max_qa_length: int | None = _feature(
         None,
         "Multiple choice: maximum length of question and option in pieces.",
-        group=FEATURES,
         bounds=_LENGTH,
     )
-    doc_stride: int | None = setting(
+    doc_stride: int | None = _feature(
         None,
         "Question answering: stride of the windows over a context in pieces.",
-        group=FEATURES,
         bounds=_LENGTH,
     )
-    max_query_length: int | None = setting(
+    max_query_length: int | None = _feature(
         None,
         "Question answering: maximum length of a question in pieces.",
-        group=FEATURES,
         bounds=_LENGTH,
     )
-    head: Literal["v1", "joint", "cls", "pair_features"] | None = setting(
+    head: Literal["v1", "joint", "cls", "pair_features"] | None = _feature(
         None,
         "Head of the model. Question answering: v1 predicts start and end "
         "independently; joint predicts the end given the start, and whether "
         "there is an answer. Two texts: cls, the pooled output; pair_features, "
         "u, v, |u - v| and u * v of the means u and v of their tokens. "
         "Default: the task's.",
-        group=FEATURES,
     )
-    start_n_top: int | None = setting(
+    start_n_top: int | None = _feature(
         None,
         "Question answering, joint head: number of start candidates.",
-        group=FEATURES,
         bounds="[1, 1024]",
     )
-    end_n_top: int | None = setting(
+    end_n_top: int | None = _feature(
         None,
         "Question answering, joint head: number of end candidates per start.",
-        group=FEATURES,
         bounds="[1, 1024]",
     )
-    n_best: int | None = setting(
+    n_best: int | None = _feature(
         None,
         "Question answering: number of best answers to keep.",
-        group=FEATURES,
         bounds="[1, 10000]",
     )
-    max_answer_length: int | None = setting(
+    max_answer_length: int | None = _feature(
         None,
         "Question answering: maximum length of an answer in pieces.",
-        group=FEATURES,
         bounds=_LENGTH,
     )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _AllSettings(TaskSettings):
+    """Those of `TaskSettings`, and those that are part of a task."""
+
     rules: Literal["squad1.1", "squad2.0", "cmrc"] | None = setting(
         None,
         "Question answering: how answers are chosen and scored.",
-        flag=None,
     )
     null_threshold: float | None = setting(
         None,
         "Question answering, joint head: questions with a higher null score "
         "have no answer.",
-        flag=None,
     )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 def check_task_settings(
@@ -106,7 +106,7 @@ def check_task_settings(
     Args:
       values: the settings.
       defaults: the default settings of the task type. A setting that
-        `TaskSettings` does not declare must have the type of its default.
+        `_AllSettings` does not declare must have the type of its default.
 
     Raises:
       InputError: if a setting is missing, has another type or is out of bounds.
@@ -114,8 +114,8 @@ def check_task_settings(
     for name in defaults:
         if name not in values:
             raise InputError(f"settings: {name} is missing")
-    declared = {x.name for x in settings_of(TaskSettings)}
-    TaskSettings(**{x: y for x, y in values.items() if x in declared})
+    declared = {x.name for x in settings_of(_AllSettings)}
+    _AllSettings(**{x: y for x, y in values.items() if x in declared})
     for name, value in values.items():
         default = defaults.get(name)
         if default is None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.files import write_atomically, writing
 from albert_tf.finetuning.batches import training_batches
 from albert_tf.finetuning.config import FinetuneConfig
@@ -40,65 +39,26 @@ from albert_tf.training.trainer import Trainer
 from albert_tf.training.workers import is_chief
 
 
-def finetune(
-    config: FinetuneConfig,
-    task_config: TaskConfig,
-    files: TaskFiles,
-    run_files: Mapping[str, str] | None = None,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
-) -> FinetuneResult:
-    """Starts or resumes a fine-tuning run.
-
-    The folder of the run contains `run.json` and the tokenizer from the first
-    step on, checkpoints and logs like those of pretraining, and finally
-    `model/` with the weights that scored best on the development set.
-
-    Args:
-      config: settings of the run.
-      task_config: the task.
-      files: training and development data.
-      run_files: text files that describe the command, such as its flags, to be
-        written to the run's folder: name -> content.
-      callbacks: Keras callbacks; see `RunCallbacks`.
-
-    Raises:
-      InputError: if the data, the checkpoint, the settings or the folder are
-        not valid. Nothing has been trained or written in this case.
-    """
-    result = finetune_runs(
-        config, task_config, files, run_files=run_files, callbacks=callbacks
-    )
-    return result.results[""]
-
-
-def finetune_runs(
+def train_runs(
     config: FinetuneConfig,
     task_config: TaskConfig,
     files: TaskFiles,
     *,
-    runs: int = 1,
-    run_files: Mapping[str, str] | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    command_files: Mapping[str, str] | None = None,
 ) -> RunsResult:
-    """Starts or resumes several runs with the seeds `config.seed`, + 1, ...
-
-    Several runs have the subfolders `run-0`, `run-1`, ... of the output folder,
-    where `runs.json` records their scores and the best run. Examples are read
-    once.
+    """Starts or resumes the runs of `finetune`, whose examples are read once.
 
     Args:
       config: settings of the runs.
       task_config: the task.
       files: training and development data.
-      runs: number of runs.
-      run_files: see `finetune`.
-      callbacks: Keras callbacks, called in every run; see `RunCallbacks`.
+      callbacks, command_files: see `finetune`.
 
     Raises:
       InputError: see `finetune`.
     """
-    if runs < 1:
-        raise InputError(f"runs={runs} must be at least 1")
+    runs = config.runs
     output = os.fspath(config.output)
     configs = {"": config}
     if runs > 1:
@@ -120,7 +80,7 @@ def finetune_runs(
                 open_runs_folder(output, [*configs, RUNS_FILE], strategy)
             )
         folders = {
-            name: locks.enter_context(run.open_folder(run_files))
+            name: locks.enter_context(run.open_folder(command_files))
             for name, run in by_name.items()
         }
         for name, run in by_name.items():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Collection
-from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
 from albert_tf.folders import new_folder
 from albert_tf.interop import google, huggingface, keras_hub
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.settings import takes
 
 # Format -> its writer, and the file that identifies an earlier result: the
 # weights, since a training run has a config.json too. A writer takes the
@@ -25,66 +25,67 @@ WRITERS: dict[str, tuple[Callable, str]] = {
     "keras_hub": (keras_hub.write_keras_hub, keras_hub.BACKBONE_FILE),
 }
 
+# `ConvertConfig.head` -> component.
+_HEADS = {
+    "classifier": "classifier_head",
+    "multiple_choice": "choice_head",
+    "token_classifier": "token_head",
+}
+
 _POOLED_HEADS = ("sop_head", "classifier_head", "choice_head")
 
 _DROPPABLE = ("tokenizer", "pooler", *HEADS)
 
 
+@takes(ConvertConfig)
 def convert(
-    source: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    config: ConvertConfig,
     *,
-    to: str = "huggingface",
-    drop: Collection[str] = (),
-    dtype: str = "float32",
-    overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    **source_options: Any,
 ) -> Checkpoint:
     """Converts a checkpoint to another format.
 
     Nothing is lost silently: a component that the format does not support is an
-    error, unless it is dropped by name.
+    error, unless it is dropped by name. The output folder appears when it is
+    complete.
 
     Args:
-      source: see `open_checkpoint`.
-      output: the folder to write; it appears when it is complete.
-      to: one of `WRITERS`. "huggingface" is also this library's own format.
-      drop: components to leave out, such as "sop_head", or "tokenizer".
-      dtype: type of the weights, one of `huggingface.DTYPES`; other formats
-        than "huggingface" store "float32" only.
-      overwrite: whether to replace an earlier result in `output`.
+      config: the checkpoint, see `open_checkpoint`, the output folder and the
+        settings.
       progress: called with the number of converted tensors and their total.
-      **source_options: `head`, `config`, `config_overrides` and `revision` of
-        `open_checkpoint`.
 
     Returns:
       The source's checkpoint; its `report()` lists the tensors.
 
     Raises:
-      InputError: if the source cannot be opened, `output` exists, the format
+      InputError: if the source cannot be opened, the output exists, the format
         does not support a component of the source, or a weight is out of the
-        range of `dtype`.
+        range of the dtype.
     """
-    if to not in WRITERS:
-        raise InputError(f"to={to!r} must be one of {', '.join(WRITERS)}")
+    to = config.to
     options = {}
-    if dtype != "float32":
+    if config.dtype != "float32":
         if to != "huggingface":
             raise InputError(
-                f"dtype={dtype!r}: the format {to} stores float32 only; use "
-                "to=huggingface"
+                f"dtype={config.dtype!r}: the format {to} stores float32 only; "
+                "use to=huggingface"
             )
-        options["dtype"] = dtype
-    check_not_input(output, [source])
-    checkpoint = open_checkpoint(source, **source_options)
-    head = source_options.get("head")
+        options["dtype"] = config.dtype
+    check_not_input(config.output, [config.input])
+    head = _HEADS[config.head] if config.head else None
+    checkpoint = open_checkpoint(
+        config.input,
+        head=head,
+        config=config.config,
+        config_overrides=config.config_overrides,
+        revision=config.revision,
+    )
     if head is not None and head not in checkpoint.components:
         raise InputError(
             f"head: {checkpoint.source} has no {head}; it has "
             f"{', '.join(checkpoint.heads) or 'no head'}"
         )
-    kept = _drop_components(checkpoint, drop)
+    kept = _drop_components(checkpoint, config.drop)
     write, marker = WRITERS[to]
     done = 0
 
@@ -94,7 +95,7 @@ def convert(
         if progress:
             progress(done, len(kept.arrays))
 
-    with new_folder(output, overwrite, marker) as folder:
+    with new_folder(config.output, config.overwrite, marker) as folder:
         write(kept, folder, on_tensor, **options)
     return checkpoint
 

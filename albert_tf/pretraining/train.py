@@ -49,6 +49,7 @@ from albert_tf.pretraining.resuming import (
 )
 from albert_tf.pretraining.schedule import describe_scaling, make_schedule
 from albert_tf.pretraining.summary import start_summary, warn_of_plateau
+from albert_tf.settings import takes
 from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.training.distribution import (
     check_tpu_run,
@@ -66,10 +67,12 @@ from albert_tf.training.workers import is_chief
 MODEL_CONFIG_FILE = "config.json"
 
 
+@takes(PretrainConfig)
 def pretrain(
     config: PretrainConfig,
-    files: Mapping[str, str] | None = None,
+    *,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    command_files: Mapping[str, str] | None = None,
 ) -> TrainingResult:
     """Starts or resumes a pretraining run.
 
@@ -83,9 +86,9 @@ def pretrain(
 
     Args:
       config: the settings.
-      files: text files that describe the command, such as its flags, to write
-        to the folder of the run: name -> content.
       callbacks: Keras callbacks; see `RunCallbacks`.
+      command_files: text files that describe the command, such as its flags, to
+        write to the folder of the run: name -> content.
 
     Returns:
       The result of training. Its `evaluation` has the metrics of the held-out
@@ -142,7 +145,7 @@ def pretrain(
         may_change=config.free_on_resume,
         defaults=config.default_settings(),
         files=_run_files(config, heldout, initial, max(trained)),
-        command_files=files,
+        command_files=command_files,
         strategy=strategy,
     ) as folder:
         if initial and folder.resumes:

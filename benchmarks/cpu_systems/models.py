@@ -73,10 +73,17 @@ def _converted(to, *drops):
     def make(folder, output, threads):
         del threads
         from albert_tf.interop.convert import convert
+        from albert_tf.interop.convert_config import ConvertConfig
 
         described = json.loads((folder / CONFIG).read_text())
-        drop = [x for x in drops if x != "tokenizer" or described["vocabulary"]]
-        convert(folder / "checkpoint", output, to=to, drop=drop)
+        drop = tuple(
+            x for x in drops if x != "tokenizer" or described["vocabulary"]
+        )
+        convert(
+            ConvertConfig(
+                input=folder / "checkpoint", output=output, to=to, drop=drop
+            )
+        )
 
     return make
 
@@ -185,10 +192,14 @@ def _exported(kind, quantization):
         longest = model.config.max_position_embeddings
         export_for_runtime(
             encoder_program(model, seq_length=longest),
-            output,
-            kind=kind,
+            ExportConfig(
+                model=folder / "checkpoint",
+                output=output,
+                kind=kind,
+                quantization=quantization,
+                packed=True,
+            ),
             tokenizer=model.tokenizer,
-            config=ExportConfig(quantization=quantization, packed=True),
         )
 
     return make

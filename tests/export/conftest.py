@@ -331,7 +331,11 @@ class Exports(dict):
 
         source, folder = self._sources[kind], self._folder / kind
         with unittest.mock.patch.object(tf.saved_model, "save", counted_save):
-            export(source, folder, kind, ExportConfig(license="Apache-2.0"))
+            export(
+                ExportConfig(
+                    model=source, output=folder, kind=kind, license="Apache-2.0"
+                )
+            )
         self.traces[kind] = counts
         self[kind] = source, folder
         return self[kind]
@@ -353,7 +357,7 @@ def task_exports(make_finetuned, tmp_path_factory):
         lengths = {"max_seq_length": 32, "max_qa_length": 12}
         source = make_finetuned(name, **lengths)
         folder = tmp_path_factory.mktemp("tasks") / name
-        export(source, folder, "task")
+        export(ExportConfig(model=source, output=folder, kind="task"))
         return source, folder
 
     return get

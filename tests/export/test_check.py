@@ -162,7 +162,9 @@ def test_exports_of_a_fine_tuned_model(
         (tmp_path / "texts").write_text("a good movie\tI have seen it\n" * 9)
         settings["calibration_input"] = str(tmp_path / "texts")
     folder = tmp_path / "e"
-    export(fine_tuned_run, folder, kind, ExportConfig(**settings))
+    export(
+        ExportConfig(model=fine_tuned_run, output=folder, kind=kind, **settings)
+    )
     results = check_here(folder, tmp_path, fine_tuned_run)
     # Of pairs, which MediaPipe does not take.
     expected = CHECKS[kind] - {MEDIAPIPE}

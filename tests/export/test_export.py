@@ -38,12 +38,14 @@ def test_exports_of_a_saved_model(shared, tmp_path, encoder):
     model = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
     tokenizer = AlbertTokenizer.from_file(model, **HUGGING_FACE_SLOW)
     encoder.save_pretrained(tmp_path / "model", tokenizer)
-    export(tmp_path / "model", tmp_path / "encoder")
+    export(ExportConfig(model=tmp_path / "model", output=tmp_path / "encoder"))
     export(
-        tmp_path / "model",
-        tmp_path / "preprocessor",
-        "preprocessor",
-        ExportConfig(seq_length=16),
+        ExportConfig(
+            model=tmp_path / "model",
+            output=tmp_path / "preprocessor",
+            kind="preprocessor",
+            seq_length=16,
+        )
     )
     preprocess = tf.saved_model.load(tmp_path / "preprocessor")
     ids = preprocess.tokenize(tf.constant(TEXTS)).to_list()
@@ -82,15 +84,21 @@ def test_rows_of_a_preprocessor_fit_the_encoder(exports, tmp_path):
     layer = AlbertPreprocessor.from_tokenizer(model.tokenizer)
     assert model(layer(texts))["sequence_output"].shape == states.shape
     assert encoder_program(model).seq_length == LONGEST
-    config = ExportConfig(seq_length=LONGEST + 1)
     with pytest.raises(InputError, match="seq_length=41 must be at most 40"):
-        export(source, tmp_path / "p", "preprocessor", config)
+        export(
+            ExportConfig(
+                model=source,
+                output=tmp_path / "p",
+                kind="preprocessor",
+                seq_length=LONGEST + 1,
+            )
+        )
 
 
 def test_a_tokenizer_is_needed(tmp_path, encoder):
     AlbertEncoder(encoder.config).save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="has no tokenizer"):
-        export(tmp_path / "model", tmp_path / "out")
+        export(ExportConfig(model=tmp_path / "model", output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -108,4 +116,8 @@ def test_unsupported_settings(tmp_path, kind, settings, kinds):
     (name,) = settings
     message = rf"{name} is not supported by kind={kind} \(only by {kinds}"
     with pytest.raises(InputError, match=message):
-        export(tmp_path, tmp_path / "out", kind, ExportConfig(**settings))
+        export(
+            ExportConfig(
+                model=tmp_path, output=tmp_path / "out", kind=kind, **settings
+            )
+        )

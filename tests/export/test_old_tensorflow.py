@@ -31,10 +31,18 @@ PYTHON = pathlib.Path(
 def ours(exports, preprocessor_path, pretrained, tmp_path_factory):
     """Exports of this process."""
     folder = tmp_path_factory.mktemp("exports")
-    packed = ExportConfig(packed=True)
-    export(pretrained, folder / "packed", "encoder", packed)
-    quantized = ExportConfig(quantization="dynamic", seq_length=12)
-    export(pretrained, folder / "litert", "litert", quantized)
+    export(
+        ExportConfig(model=pretrained, output=folder / "packed", packed=True)
+    )
+    export(
+        ExportConfig(
+            model=pretrained,
+            output=folder / "litert",
+            kind="litert",
+            quantization="dynamic",
+            seq_length=12,
+        )
+    )
     return {name: exports[name][1] for name in SHARED} | {
         # Its rows are short enough for the encoder.
         "preprocessor": preprocessor_path,

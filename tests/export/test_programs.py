@@ -43,7 +43,9 @@ def test_exports_in_tensorflow(
     pairs = [exports[x] for x in KINDS if x not in ("onnx", "openvino")]
     for kind, settings in OTHERS.items():
         folder = tmp_path / f"other_{kind}"
-        export(pretrained, folder, kind, ExportConfig(**settings))
+        export(
+            ExportConfig(model=pretrained, output=folder, kind=kind, **settings)
+        )
         pairs.append((pretrained, folder))
     run_in_tensorflow(pairs)
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.question_answering.examples import (
@@ -71,7 +72,7 @@ def exported(make_finetuned, tmp_path_factory):
         }
         path = folder / f"{task}.json"
         path.write_text(json.dumps(expected))
-        export(model, folder / task, "task")
+        export(ExportConfig(model=model, output=folder / task, kind="task"))
         exported[task] = model, folder / task, path
     return exported
 

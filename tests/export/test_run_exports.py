@@ -10,6 +10,7 @@ from albert_tf.data.create_data import create_pretraining_data
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.manifest import read_manifest
 from albert_tf.exporting.check_program import difference
+from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.origin import origin_of_checkpoint
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -73,7 +74,7 @@ def run(records, run_albert, tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports") / "e"
-    export(run, folder)
+    export(ExportConfig(model=run, output=folder))
     return folder
 
 
@@ -102,7 +103,11 @@ def test_averages_of_the_latest_checkpoint(run, exported, tmp_path):
     name = "encoder/embeddings/word_embeddings"
     name = next(x for x in found if x.startswith(name))
     assert np.any(values[f"model/{name}"] != found[name])
-    export(run / "checkpoints" / "step-00000002", tmp_path / "f")
+    export(
+        ExportConfig(
+            model=run / "checkpoints" / "step-00000002", output=tmp_path / "f"
+        )
+    )
     assert np.any(weights(tmp_path / "f")[name] != found[name])
     manifest = json.loads((exported / "export.json").read_text())
     assert manifest["origin"]["source"].endswith("step 4")

@@ -35,7 +35,11 @@ def test_check_of_tasks(
     make_finetuned, assert_same_as_source, tmp_path, name, kind
 ):
     source = make_finetuned(name, max_seq_length=32, max_query_length=8)
-    export(source, tmp_path / "e", kind, ExportConfig(seq_length=20))
+    export(
+        ExportConfig(
+            model=source, output=tmp_path / "e", kind=kind, seq_length=20
+        )
+    )
     assert_same_as_source(source, tmp_path / "e")
     values = read_export(tmp_path / "e")
     assert values["packed"]
@@ -96,7 +100,7 @@ def test_rows_that_are_too_long(exports, config, tmp_path, kind, packed):
     source, path = exports[kind]
     if packed:
         path = tmp_path / "packed"
-        export(source, path, kind, ExportConfig(packed=True))
+        export(ExportConfig(model=source, output=path, kind=kind, packed=True))
     model = load_export(path)
     ids = np.ones([1, longest + 1], "int32")
     message = {
@@ -120,7 +124,11 @@ def test_rows_that_are_too_long(exports, config, tmp_path, kind, packed):
 @pytest.mark.parametrize("kind", RUNTIMES)
 def test_unsupported_settings(pretrained, tmp_path, kind, changes, message):
     with pytest.raises(InputError, match=message):
-        export(pretrained, tmp_path / "e", kind, ExportConfig(**changes))
+        export(
+            ExportConfig(
+                model=pretrained, output=tmp_path / "e", kind=kind, **changes
+            )
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -133,5 +141,5 @@ def test_missing_packages(pretrained, tmp_path, monkeypatch, kind, package):
     with pytest.raises(
         InputError, match=rf"kind={kind} need .*: pip install .*{package}"
     ):
-        export(pretrained, tmp_path / "e", kind)
+        export(ExportConfig(model=pretrained, output=tmp_path / "e", kind=kind))
     assert not list(tmp_path.iterdir())

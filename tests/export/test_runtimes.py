@@ -188,12 +188,14 @@ def quantized(wide, tokenizer, tmp_path_factory):
             made[kind, name] = folder / f"{kind}-{name}"
             export_for_runtime(
                 program,
-                made[kind, name],
-                kind=kind,
-                tokenizer=tokenizer,
-                config=ExportConfig(
-                    quantization="none" if packed else name, packed=packed
+                ExportConfig(
+                    model="wide",
+                    output=made[kind, name],
+                    kind=kind,
+                    quantization="none" if packed else name,
+                    packed=packed,
                 ),
+                tokenizer=tokenizer,
                 task={"labels": ["bad", "good"]},
             )
     return made
@@ -255,10 +257,10 @@ def test_folder(quantized, tokenizer, kind):
 def test_equal_exports_have_equal_bytes(quantized, wide, tokenizer, tmp_path):
     export_for_runtime(
         encoder_program(wide, seq_length=24),
-        tmp_path / "again",
-        kind="onnx",
+        ExportConfig(
+            model="wide", output=tmp_path / "again", kind="onnx", packed=False
+        ),
         tokenizer=tokenizer,
-        config=ExportConfig(packed=False),
         task={"labels": ["bad", "good"]},
     )
     for name in ("model.onnx", "export.json"):
@@ -283,10 +285,10 @@ def test_shared_layers_are_stored_once(
         folder = tmp_path / str(layers)
         export_for_runtime(
             encoder_program(model, seq_length=8),
-            folder,
-            kind=kind,
+            ExportConfig(
+                model="m", output=folder, kind=kind, quantization=quantization
+            ),
             tokenizer=tokenizer,
-            config=ExportConfig(quantization=quantization),
         )
         files = [x for x in folder.glob("model.*") if x.suffix != ".xml"]
         sizes.append(sum(file.stat().st_size for file in files))
@@ -310,10 +312,10 @@ def test_weights_of_more_than_two_gigabytes(
         folder = tmp_path / f"{kind}-{quantization}"
         export_for_runtime(
             program,
-            folder,
-            kind=kind,
+            ExportConfig(
+                model="m", output=folder, kind=kind, quantization=quantization
+            ),
             tokenizer=tokenizer,
-            config=ExportConfig(quantization=quantization),
         )
         assert name in read_export(folder)["files"]
         model = load_export(folder)

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.hub_layer import HubLayer
 
@@ -65,5 +66,5 @@ def test_an_existing_folder_is_kept(exports):
     source, path = exports["task"]
     before = sorted(path.iterdir())
     with pytest.raises(InputError, match="exists"):
-        export(source, path, "task")
+        export(ExportConfig(model=source, output=path, kind="task"))
     assert sorted(path.iterdir()) == before

@@ -125,13 +125,27 @@ def test_predictions_are_those_of_the_predictor(
 @LONG
 def test_another_length(fine_tuned_run, tmp_path):
     folder = fine_tuned_run
-    short = ExportConfig(seq_length=8, packed=False)
-    export(folder, tmp_path / "short", "task", short)
+    export(
+        ExportConfig(
+            model=folder,
+            output=tmp_path / "short",
+            kind="task",
+            seq_length=8,
+            packed=False,
+        )
+    )
     values = json.loads((tmp_path / "short" / "export.json").read_text())
     assert values["task"]["settings"]["max_seq_length"] == 8
     assert values["packed"] is False
     with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
-        export(folder, tmp_path / "new", "task", ExportConfig(seq_length=41))
+        export(
+            ExportConfig(
+                model=folder,
+                output=tmp_path / "new",
+                kind="task",
+                seq_length=41,
+            )
+        )
     assert not (tmp_path / "new").exists()
 
 
@@ -141,9 +155,15 @@ def test_sources_that_do_not_support_the_kind(
     words = make_finetuned("ner")
     for kind in ("encoder", "text_encoder"):
         with pytest.raises(InputError, match="ner has no pooler"):
-            export(words, tmp_path / "new", kind)
+            export(
+                ExportConfig(model=words, output=tmp_path / "new", kind=kind)
+            )
     model = AlbertEncoder.from_pretrained(words, new_head=True)
     model.save_pretrained(tmp_path / "encoder", tokenizer)
     with pytest.raises(InputError, match="encoder: no fine-tuned model"):
-        export(tmp_path / "encoder", tmp_path / "new", "task")
+        export(
+            ExportConfig(
+                model=tmp_path / "encoder", output=tmp_path / "new", kind="task"
+            )
+        )
     assert not (tmp_path / "new").exists()

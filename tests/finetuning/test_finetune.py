@@ -12,14 +12,14 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
-from albert_tf.finetuning.data import TaskFiles, labelled_examples
+from albert_tf.finetuning.data import labelled_examples
+from albert_tf.finetuning.finetune import finetune, task_and_files
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
-from albert_tf.finetuning.registry import make_task_type, with_settings
+from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.results import FinetuneResult, RunsResult
 from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.train import finetune, finetune_runs
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import lock_output
@@ -27,8 +27,7 @@ from albert_tf.training.run_folder import lock_output
 
 @pytest.fixture(scope="module")
 def files(task_files):
-    path = task_files["classes"]
-    return TaskFiles(train=[path], dev=[path])
+    return [task_files["classes"]]
 
 
 @pytest.fixture(scope="module")
@@ -36,21 +35,30 @@ def task_config(task_of):
     return task_of("classes", max_seq_length=32)
 
 
-def settings(checkpoint, folder, steps=8, **changes):
-    return FinetuneConfig(
-        **{
-            "output": folder,
-            "init_from": checkpoint,
-            "num_train_steps": steps,
-            "eval_steps": 4,
-            "save_checkpoints_steps": 4,
-            "log_steps": 4,
-            "seed": 3,
-            "train_batch_size": 8,
-            "learning_rate": 2e-3,
-            **changes,
-        }
-    )
+@pytest.fixture(scope="module")
+def settings(checkpoint, files, task_config):
+    """Returns `make(folder, steps, **changes)`: the settings of a run."""
+
+    def make(folder, steps=8, **changes):
+        return FinetuneConfig(
+            **{
+                "task": task_config,
+                "train": files,
+                "dev": files,
+                "output": folder,
+                "init_from": checkpoint,
+                "num_train_steps": steps,
+                "eval_steps": 4,
+                "save_checkpoints_steps": 4,
+                "log_steps": 4,
+                "seed": 3,
+                "train_batch_size": 8,
+                "learning_rate": 2e-3,
+                **changes,
+            }
+        )
+
+    return make
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -60,15 +68,13 @@ def _eagerly(eagerly):
 
 
 @pytest.fixture(scope="module")
-def run(checkpoint, files, task_config, tmp_path_factory):
+def run(settings, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     result = finetune(
-        settings(checkpoint, folder),
-        task_config,
-        files,
+        settings(folder),
         callbacks=[keras.callbacks.CSVLogger(folder.with_name("log.csv"))],
     )
-    return folder, result
+    return folder, result.best
 
 
 def test_callbacks_have_the_scores_of_each_evaluation(run):
@@ -99,7 +105,7 @@ def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):
     assert result.step == best
     assert result.scores == scores[best]
     # The saved model has the same scores.
-    examples = labelled_examples(make_task_type(task_config), files.dev)
+    examples = labelled_examples(make_task_type(task_config), files)
     predictor = Predictor([folder])
     predictions = predictor.predict_examples(examples).predictions
     again = predictor.task_type.scores(examples, predictions)
@@ -116,18 +122,18 @@ def test_scores_are_written_beside_baselines(run, files, task_config):
     assert found["scores"] == result.scores
     assert found["examples"] == 32
     task_type = make_task_type(task_config)
-    examples = labelled_examples(task_type, files.dev)
+    examples = labelled_examples(task_type, files)
     assert found["baselines"] == task_type.baselines(examples, examples)
     written = open_model_folder(folder).task_config
     assert written.baselines == found["baselines"]
 
 
 def test_half_of_dev_selects_and_the_other_half_is_scored(
-    run, checkpoint, files, task_config, tmp_path
+    run, settings, tmp_path
 ):
     folder = tmp_path / "run"
-    config = settings(checkpoint, folder, dev_selection="half")
-    result = finetune(config, task_config, files)
+    config = settings(folder, dev_selection="half")
+    result = finetune(config).best
     logged = {
         line["step"]: line["values"]
         for line in read_metrics(folder)
@@ -147,10 +153,9 @@ def test_half_of_dev_selects_and_the_other_half_is_scored(
     assert record["dev_selection"] == "half"
     assert record["examples"] == 16
     assert record["scores"]["accuracy"] == result.scores["accuracy"] == held
-    without = dataclasses.replace(files, dev=())
-    config = settings(checkpoint, tmp_path / "b", dev_selection="half")
+    config = settings(tmp_path / "b", dev=None, dev_selection="half")
     with pytest.raises(InputError, match="needs a development set"):
-        finetune(config, task_config, without)
+        finetune(config)
 
 
 @pytest.mark.parametrize(
@@ -163,24 +168,23 @@ def test_half_of_dev_selects_and_the_other_half_is_scored(
     ],
 )
 def test_settings_of_the_loss_fit_the_task(
-    checkpoint, task_files, task_of, kind, changes, message, tmp_path
+    settings, task_files, task_of, kind, changes, message, tmp_path
 ):
-    config = settings(checkpoint, tmp_path / "run", **changes)
-    path = task_files[kind]
     lengths = {"max_seq_length": 64, "max_qa_length": 32}
     lengths |= {"doc_stride": 16, "max_query_length": 16}
-    task = task_of(kind, **lengths)
+    changes |= {"task": task_of(kind, **lengths), "train": task_files[kind]}
+    config = settings(tmp_path / "run", dev=None, **changes)
     with pytest.raises(InputError, match=message):
-        open_runs([config], task, TaskFiles(train=[path]))
+        open_runs([config], *task_and_files(config))
 
 
 def test_regression_starts_at_the_mean_label(
-    checkpoint, task_files, task_of, tmp_path
+    settings, task_files, task_of, tmp_path
 ):
     path = task_files["number"]
-    config = settings(checkpoint, tmp_path / "run")
     task = task_of("number", max_seq_length=32)
-    [opened] = open_runs([config], task, TaskFiles(train=[path]))
+    config = settings(tmp_path / "run", task=task, train=path, dev=None)
+    [opened] = open_runs([config], *task_and_files(config))
     labels = [
         float(line.rpartition(",")[2])
         for line in path.read_text().splitlines()[1:]
@@ -190,7 +194,7 @@ def test_regression_starts_at_the_mean_label(
 
 
 def test_resumed_run_ends_with_the_same_model(
-    run, checkpoint, files, task_config, tmp_path
+    run, settings, checkpoint, tmp_path
 ):
     done, result = run
     folder = tmp_path / "run"
@@ -200,7 +204,7 @@ def test_resumed_run_ends_with_the_same_model(
     for path in (folder / "checkpoints").glob("step-00000008*"):
         path.unlink()
     (folder / "checkpoints" / "best.json").unlink(missing_ok=True)
-    again = finetune(settings(checkpoint, folder), task_config, files)
+    again = finetune(settings(folder)).best
     assert again.scores == result.scores
     ours, theirs = (
         AlbertClassifier.from_pretrained(path / "model")
@@ -212,8 +216,27 @@ def test_resumed_run_ends_with_the_same_model(
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b), a.path)
 
 
+def test_runs_of_earlier_versions_are_resumed(run):
+    """Their `run.json` has these settings, and no others."""
+    found = json.loads((run[0] / "run.json").read_text())["settings"]
+    assert " ".join(found) == (
+        "num_train_steps max_minutes gradient_accumulation_steps seed "
+        "clip_norm ema_decay jit_compile steps_per_loop eval_steps "
+        "save_checkpoints_steps save_checkpoints_minutes keep_checkpoint_max "
+        "best_metric early_stopping_patience log_steps log_update_norms "
+        "skip_batches max_loss dynamic_loss_scale train_batch_size "
+        "eval_batch_size learning_rate layerwise_lr_decay optimizer "
+        "weight_decay bias_correction precision rematerialize init_from "
+        "head_dropout num_train_epochs num_warmup_steps warmup_proportion "
+        "schedule class_weights label_smoothing temperature dev_selection "
+        "model data"
+    )
+    names = "version task tokenizer settings files dev_files"
+    assert " ".join(found["data"]) == names
+
+
 def test_untrained_positions_start_as_copies(
-    checkpoint, files, task_config, tmp_path, caplog, capsys
+    settings, checkpoint, tmp_path, caplog, capsys
 ):
     """Whether or not it is a run's, which opens with copies."""
     model = AlbertEncoder.from_pretrained(checkpoint)
@@ -221,22 +244,21 @@ def test_untrained_positions_start_as_copies(
     short = AlbertEncoder(model.config.replace(trained_positions=8))
     short.set_weights(model.get_weights())
     short.save_pretrained(tmp_path / "short", model.tokenizer)
-    config = settings(tmp_path / "short", tmp_path / "run", 1)
-    (run,) = open_runs([config], task_config, files)
+    config = settings(tmp_path / "run", 1, init_from=tmp_path / "short")
+    (run,) = open_runs([config], *task_and_files(config))
     assert "max_seq_length=32, but the model was" in caplog.text
     longest = int(run.data.train.lengths.max())
     assert 8 < longest <= 32
     started = run.make_model()
     rows = np.asarray(started.encoder.embeddings.position_embeddings)
     np.testing.assert_array_equal(rows, rows[np.arange(positions) % 8])
-    finetune(config, task_config, files)
+    finetune(config)
     assert f"8 of {positions} are trained; the rows" in capsys.readouterr().err
     tuned = AlbertClassifier.from_pretrained(tmp_path / "run" / "model")
     assert tuned.config.trained_positions == longest
     # What it has trained is kept by the next run.
-    (run,) = open_runs(
-        [settings(tmp_path / "run", tmp_path / "next", 1)], task_config, files
-    )
+    config = settings(tmp_path / "next", 1, init_from=tmp_path / "run")
+    (run,) = open_runs([config], *task_and_files(config))
     again = np.asarray(run.make_model().encoder.embeddings.position_embeddings)
     rows = np.asarray(tuned.encoder.embeddings.position_embeddings)
     assert not np.array_equal(rows[8:longest], rows[np.arange(8, longest) % 8])
@@ -244,24 +266,18 @@ def test_untrained_positions_start_as_copies(
 
 
 def test_resuming_with_other_settings_is_refused(
-    run, checkpoint, files, task_config, tmp_path
+    run, settings, files, tmp_path
 ):
     folder, _ = run
     with pytest.raises(InputError, match="learning_rate=0.002, not 0.001"):
-        finetune(
-            settings(checkpoint, folder, learning_rate=1e-3),
-            task_config,
-            files,
-        )
-    other = with_settings(task_config, {"max_seq_length": 16})
+        finetune(settings(folder, learning_rate=1e-3))
     with pytest.raises(InputError, match=r"data=.*max_seq_length"):
-        finetune(settings(checkpoint, folder), other, files)
-    other_dev = tmp_path / files.dev[0].name
-    lines = files.dev[0].read_text().splitlines(keepends=True)
+        finetune(settings(folder, max_seq_length=16))
+    other_dev = tmp_path / files[0].name
+    lines = files[0].read_text().splitlines(keepends=True)
     other_dev.write_text("".join(lines[:-1]))
-    others = dataclasses.replace(files, dev=[other_dev])
     with pytest.raises(InputError, match=r"data=.*dev_files"):
-        finetune(settings(checkpoint, folder), task_config, others)
+        finetune(settings(folder, dev=other_dev))
 
 
 @pytest.mark.parametrize(
@@ -285,12 +301,8 @@ def test_undefined_scores_are_never_best(metric, best, median):
 
 
 @pytest.mark.long
-def test_several_runs_record_median_and_best(
-    checkpoint, files, task_config, tmp_path
-):
-    result = finetune_runs(
-        settings(checkpoint, tmp_path, 4), task_config, files, runs=2
-    )
+def test_several_runs_record_median_and_best(settings, tmp_path):
+    result = finetune(settings(tmp_path, 4, runs=2))
     scores = list(result.scores.values())
     assert list(result.results) == ["run-0", "run-1"]
     record = json.loads((tmp_path / "runs.json").read_text())
@@ -308,42 +320,37 @@ def test_several_runs_record_median_and_best(
 
 @pytest.mark.long
 def test_without_a_development_set_the_last_weights_are_kept(
-    checkpoint, files, task_config, tmp_path
+    settings, tmp_path
 ):
-    files = dataclasses.replace(files, dev=())
-    config = settings(checkpoint, tmp_path / "run", 2)
-    result = finetune(config, task_config, files)
+    result = finetune(settings(tmp_path / "run", 2, dev=None)).best
     assert result.step == 2
     assert result.scores == {}
     config = settings(
-        checkpoint, tmp_path / "other", 2, early_stopping_patience=1
+        tmp_path / "other", 2, dev=None, early_stopping_patience=1
     )
     with pytest.raises(InputError, match="early_stopping_patience"):
-        finetune(config, task_config, files)
+        finetune(config)
 
 
 def test_bad_examples_stop_before_anything_is_written_or_are_skipped(
-    checkpoint, files, task_config, tmp_path, capsys
+    settings, files, tmp_path, capsys
 ):
-    good = files.train[0].read_text()
+    good = files[0].read_text()
     path = tmp_path / "bad.tsv"
     path.write_text(good + "a\tb\tperhaps\n")
-    bad = TaskFiles(train=[path], dev=files.dev)
-    config = settings(checkpoint, tmp_path / "run", 1)
+    config = settings(tmp_path / "run", 1, train=path)
     with pytest.raises(InputError, match=r"bad.tsv:34: label 'perhaps'"):
-        finetune(config, task_config, bad)
+        finetune(config)
     assert not (tmp_path / "run").exists()
-    skipping = dataclasses.replace(bad, on_bad_example="skip")
-    [opened] = open_runs([config], task_config, skipping)
+    config = dataclasses.replace(config, on_bad_example="skip")
+    [opened] = open_runs([config], *task_and_files(config))
     assert opened.data.train.num_examples == len(good.splitlines()) - 1
     said = capsys.readouterr().err
     assert "1 bad example left out\n" in said
     assert "bad.tsv:34: label 'perhaps'" in said
 
 
-def test_nothing_is_claimed_before_everything_is_checked(
-    checkpoint, files, task_config, tmp_path
-):
+def test_nothing_is_claimed_before_everything_is_checked(settings, tmp_path):
     folder = tmp_path / "runs" / "run"
     for changes, length, message in (
         ({}, 65, "max_seq_length=65: the model of .* takes at most 64 tokens"),
@@ -357,32 +364,32 @@ def test_nothing_is_claimed_before_everything_is_checked(
             "would end at step 12, but the run has 12 steps",
         ),
     ):
-        other = with_settings(task_config, {"max_seq_length": length})
+        changes["max_seq_length"] = length
         with pytest.raises(InputError, match=message):
-            finetune(settings(checkpoint, folder, **changes), other, files)
+            finetune(settings(folder, **changes))
         assert not folder.parent.exists(), changes
 
 
 def test_folders_of_several_runs_are_checked_before_the_first(
-    checkpoint, files, task_config, tmp_path
+    settings, tmp_path
 ):
     folder = tmp_path / "runs" / "all"
-    config = settings(checkpoint, folder)
+    config = settings(folder)
     second = folder / "run-1"
     with lock_output(second, second / ".lock"):
         with pytest.raises(InputError, match=f"run-1 is .* {os.getpid()} on"):
-            finetune_runs(config, task_config, files, runs=2)
+            finetune(dataclasses.replace(config, runs=2))
     assert not folder.parent.exists()
     second.mkdir(parents=True)
     for path in (second / "thesis.tex", folder / "thesis.tex"):
         path.touch()
         with pytest.raises(InputError, match="contains thesis.tex"):
-            finetune_runs(config, task_config, files, runs=2)
+            finetune(dataclasses.replace(config, runs=2))
         path.unlink()
     assert [path.name for path in folder.iterdir()] == ["run-1"]
     with pytest.raises(InputError, match="contains run-1"):
-        finetune(config, task_config, files)
+        finetune(config)
     # Neither does the folder of one run take several.
     (folder / "run.json").touch()
     with pytest.raises(InputError, match="contains run.json"):
-        finetune_runs(config, task_config, files, runs=2)
+        finetune(dataclasses.replace(config, runs=2))

@@ -3,8 +3,7 @@
 import pytest
 
 from albert_tf.finetuning.config import FinetuneConfig
-from albert_tf.finetuning.data import TaskFiles
-from albert_tf.finetuning.train import finetune
+from albert_tf.finetuning.finetune import finetune
 
 
 @pytest.mark.parametrize(
@@ -24,6 +23,11 @@ def test_overfits(
 ):
     path = task_files[kind]
     config = FinetuneConfig(
+        task=task_of(
+            kind, max_seq_length=64, max_qa_length=24, max_query_length=16
+        ),
+        train=[path],
+        dev=[path],
         output=tmp_path / "run",
         init_from=checkpoint,
         # A number takes longer than a label.
@@ -37,8 +41,5 @@ def test_overfits(
         weight_decay=0.0,
         head_dropout=0.0,
     )
-    task_config = task_of(
-        kind, max_seq_length=64, max_qa_length=24, max_query_length=16
-    )
-    result = finetune(config, task_config, TaskFiles(train=[path], dev=[path]))
+    result = finetune(config).best
     assert result.scores[metric] == pytest.approx(perfect, abs=5e-3)

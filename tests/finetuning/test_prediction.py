@@ -9,12 +9,12 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import (
-    TaskFiles,
     examples_from_lines,
     read_examples,
 )
 from albert_tf.finetuning.evaluate import score_predictions
 from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.finetune import task_and_files
 from albert_tf.finetuning.model_folder import open_model_folder, save_model
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.question_answering.metrics import squad_v2
@@ -313,12 +313,14 @@ def test_untrained_positions_raise_a_warning(
     config = json.loads((folder / "config.json").read_text())
     config["trained_positions"] = 16
     (folder / "config.json").write_text(json.dumps(config))
-    task_config = with_settings(describe("choices"), {"max_seq_length": 24})
-    open_runs(
-        [FinetuneConfig(init_from=folder, output=tmp_path / "run")],
-        task_config,
-        TaskFiles(train=[task_files["choices"]]),
+    config = FinetuneConfig(
+        task=describe("choices"),
+        max_seq_length=24,
+        train=task_files["choices"],
+        init_from=folder,
+        output=tmp_path / "run",
     )
+    open_runs([config], *task_and_files(config))
     assert caplog.text.count("max_seq_length=24, but the model was") == 1
     for _ in range(2):
         Predictor(folder)

@@ -79,7 +79,8 @@ def flags():
         configs = importlib.import_module(name).CONFIGS
         found[command] = {
             x.flag: None if x.required else str(x.default)
-            for config in configs
+            # Of equal flags, the first counts.
+            for config in reversed(configs)
             for x in settings_of(config)
             if x.flag is not None
         }

@@ -7,8 +7,15 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.errors import InputError
-from albert_tf.interop.convert import WRITERS, convert
+from albert_tf.interop import convert as conversion
+from albert_tf.interop.convert import WRITERS
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.open_checkpoint import open_checkpoint
+
+
+def convert(input, output, progress=None, **settings):
+    config = ConvertConfig(input=input, output=output, **settings)
+    return conversion.convert(config, progress=progress)
 
 
 def files(folder):

@@ -14,11 +14,13 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.exporting import hub as hub_of_ours
 from albert_tf.exporting.check import check_export
+from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.hub_layer import HubLayer
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.interop import hubs
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.hubs import resolve
 from albert_tf.interop.open_checkpoint import load_tokenizer
 from albert_tf.models.encoder import AlbertEncoder
@@ -185,11 +187,22 @@ def test_invalid_names_and_addresses(name, match):
     [
         (AlbertEncoder.from_pretrained, '"albert/albert-base-v2"'),
         (load_tokenizer, '"albert/albert-base-v2"'),
-        (lambda url: convert(url, "c"), '"albert/albert-base-v2"'),
+        (
+            lambda url: convert(ConvertConfig(input=url, output="c")),
+            '"albert/albert-base-v2"',
+        ),
         (AlbertTokenizer.from_file, "load_tokenizer"),
         (AlbertPreprocessor, "load_tokenizer"),
-        (lambda url: export(url, "e"), '"albert/albert-base-v2"'),
-        (lambda url: export(url, "e", "task"), "finished `albert finetune`"),
+        (
+            lambda url: export(ExportConfig(model=url, output="e")),
+            '"albert/albert-base-v2"',
+        ),
+        (
+            lambda url: export(
+                ExportConfig(model=url, output="e", kind="task")
+            ),
+            "finished `albert finetune`",
+        ),
         (check_export, "finished `albert export`"),
         (Predictor, "finished `albert finetune`"),
         (HubLayer, "--kind=encoder`, or --kind=preprocessor"),

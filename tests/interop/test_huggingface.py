@@ -7,6 +7,7 @@ import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.huggingface import (
     architecture,
     find_weights,
@@ -116,8 +117,10 @@ def test_a_declared_head_must_be_there(folder, edited, tmp_path):
     assert "missing: span_head, declared in the config" in opened.report()
     message = r"declares a span_head, but .*--drop=span_head to"
     with pytest.raises(InputError, match=message):
-        convert(folder, tmp_path / "out")
-    convert(folder, tmp_path / "out", drop=["span_head"])
+        convert(ConvertConfig(input=folder, output=tmp_path / "out"))
+    convert(
+        ConvertConfig(input=folder, output=tmp_path / "out", drop=["span_head"])
+    )
     with edited(folder / "config.json") as config:
         config["architectures"] = ["AlbertModel"]
     opened = open_checkpoint(folder)
@@ -132,15 +135,19 @@ def test_an_undeclared_head_must_be_chosen(copied, edited, tmp_path):
     message = "classifier.weight may belong to a classifier_head or a token_he"
     with pytest.raises(InputError, match=message):
         open_checkpoint(folder)
-    for head in ("classifier_head", "token_head"):
+    heads = {"classifier": "classifier_head", "token_classifier": "token_head"}
+    for name, head in heads.items():
         checkpoint = open_checkpoint(folder, head=head)
         assert checkpoint.heads == (head,)
         assert checkpoint.head.num_labels == 3
         assert checkpoint.head.labels is None
-        convert(folder, tmp_path / head, head=head)
+        convert(ConvertConfig(input=folder, output=tmp_path / head, head=name))
         assert open_checkpoint(tmp_path / head).heads == (head,)
-    with pytest.raises(InputError, match="head: .* has no span_head; it has "):
-        convert(folder, tmp_path / "new", head="span_head")
+    config = ConvertConfig(
+        input=copied("huggingface"), output=tmp_path / "new", head="classifier"
+    )
+    with pytest.raises(InputError, match="head: .* no classifier_head; it has"):
+        convert(config)
 
 
 def test_labels_of_another_count_are_ignored(copied, edited):

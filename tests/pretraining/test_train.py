@@ -13,6 +13,7 @@ from albert_tf.data.record_checks import read_records
 from albert_tf.data.record_reader import parse_example
 from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
+from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
@@ -298,4 +299,6 @@ def test_records_without_a_manifest(
     assert result.steps == 2
     assert result.evaluation == {}
     with pytest.raises(InputError, match="tokenizer"):
-        export(tmp_path / "run", tmp_path / "encoder")
+        export(
+            ExportConfig(model=tmp_path / "run", output=tmp_path / "encoder")
+        )

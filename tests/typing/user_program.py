@@ -12,23 +12,26 @@ def train(data: str) -> list[dict[str, object]]:
             input=data, output="run", model=config, learning_rate=1e-3
         )
     )
-    task = albert_tf.known_task("sst2")
-    files = albert_tf.TaskFiles(train=["train.tsv"], dev=["dev.tsv"])
     albert_tf.finetune(
         albert_tf.FinetuneConfig(
-            init_from="run", output="sst2", num_train_epochs=2.0
-        ),
-        task,
-        files,
+            task="sst2",
+            train="train.tsv",
+            dev="dev.tsv",
+            init_from="run",
+            output="sst2",
+            num_train_epochs=2.0,
+        )
     )
-    scores: dict[str, float] = albert_tf.evaluate("sst2", "test.tsv")
+    scores: dict[str, float] = albert_tf.evaluate(
+        albert_tf.EvaluateConfig(model="sst2", input="test.tsv")
+    )
     print(scores["accuracy"])
     albert_tf.export(
-        "sst2",
-        "exported",
-        kind="task",
-        config=albert_tf.ExportConfig(overwrite=True),
+        albert_tf.ExportConfig(
+            model="sst2", output="exported", kind="task", overwrite=True
+        )
     )
+    albert_tf.convert(albert_tf.ConvertConfig(input="run", output="model"))
     return albert_tf.Predictor("sst2")(["A quiet, lovely film."])
 
 

@@ -35,8 +35,14 @@ def open_in(task, folder):
 @pytest.mark.parametrize("quantization", ["none", "dynamic"])
 def test_probabilities(make_finetuned, tasks, tmp_path, quantization):
     source = make_finetuned("sst2", max_seq_length=20)
-    config = ExportConfig(quantization=quantization)
-    export(source, tmp_path / "e", "litert", config)
+    export(
+        ExportConfig(
+            model=source,
+            output=tmp_path / "e",
+            kind="litert",
+            quantization=quantization,
+        )
+    )
     predictor = Predictor(source)
     with open_in(tasks.TextClassifier, tmp_path / "e") as classifier:
         found = [classifier.classify(x).classifications[0] for x in TEXTS]
@@ -62,7 +68,7 @@ def test_vectors(exports, tasks):
 @pytest.mark.peer
 def test_trained_embeddings(make_finetuned, tasks, tmp_path):
     source = make_finetuned("embedding", max_seq_length=20)
-    export(source, tmp_path / "e", "litert")
+    export(ExportConfig(model=source, output=tmp_path / "e", kind="litert"))
     with open_in(tasks.TextEmbedder, tmp_path / "e") as embedder:
         found = [embedder.embed(text).embeddings for text in TEXTS]
     vectors = np.array([head.embedding for (head,) in found])
@@ -83,7 +89,8 @@ def wordpiece():
 def test_wordpiece(encoder, length, wordpiece, tasks, tmp_path):
     program = encoder_program(encoder, seq_length=length)
     path = tmp_path / "e"
-    export_for_runtime(program, path, kind="litert", tokenizer=wordpiece)
+    config = ExportConfig(model="m", output=path, kind="litert")
+    export_for_runtime(program, config, tokenizer=wordpiece)
     texts = ["A GOOD unable. unablex", "中good", "", "x", "a " * 100]
     rows = wordpiece(texts, max_length=length, padding="max_length")
     with open_in(tasks.TextEmbedder, path) as embedder:
@@ -107,7 +114,9 @@ def test_models_that_mediapipe_cannot_run(
 ):
     for name in ("mrpc", "stsb", "ner", "squad2.0"):
         source = make_finetuned(name, max_seq_length=20, max_query_length=8)
-        export(source, tmp_path / name, "litert")
+        export(
+            ExportConfig(model=source, output=tmp_path / name, kind="litert")
+        )
     program = encoder_program(encoder, seq_length=length)
     resizable = dataclasses.replace(program, resizable=True)
     cased = tokenizer.with_settings(do_lower_case=False)
@@ -115,7 +124,8 @@ def test_models_that_mediapipe_cannot_run(
         "cased": {"program": program, "tokenizer": cased},
         "resizable": {"program": resizable, "tokenizer": tokenizer},
     }.items():
-        export_for_runtime(path=tmp_path / name, kind="litert", **arguments)
+        config = ExportConfig(model="m", output=tmp_path / name, kind="litert")
+        export_for_runtime(config=config, **arguments)
     for folder in tmp_path.iterdir():
         assert read_export(folder)["mediapipe_task"] == "", folder.name
         content = (folder / "model.tflite").read_bytes()

@@ -51,7 +51,9 @@ def run_model(folder):
 )
 def test_tasks(make_finetuned, assert_same_as_source, tmp_path, name):
     source = make_finetuned(name, **SETTINGS)
-    export(source, tmp_path / "export", "litert")
+    export(
+        ExportConfig(model=source, output=tmp_path / "export", kind="litert")
+    )
     assert_same_as_source(source, tmp_path / "export")
     run_model(tmp_path / "export")
     values = json.loads((tmp_path / "export" / "export.json").read_text())
@@ -70,12 +72,15 @@ def test_calibrated_task_of_any_length(make_finetuned, tmp_path):
     lines = ["\t".join(pair) for pair in PAIRS]
     (tmp_path / "pairs.txt").write_text("\n".join([*lines, *lines, "a\tb"]))
     config = ExportConfig(
+        model=source,
+        output=tmp_path / "export",
+        kind="litert",
         quantization="int8",
         calibration_input=tmp_path / "pairs.txt",
         calibration_examples=3,
         resizable=True,
     )
-    export(source, tmp_path / "export", "litert", config)
+    export(config)
     run = run_model(tmp_path / "export")
     loaded = load_model(source, packed=False)
     for pair in PAIRS:
@@ -94,7 +99,7 @@ def test_calibrated_task_of_any_length(make_finetuned, tmp_path):
         config, calibration_input=tmp_path / "texts.txt"
     )
     with pytest.raises(InputError, match="calibration_input:2: the task mrpc"):
-        export(source, tmp_path / "other", "litert", config)
+        export(dataclasses.replace(config, output=tmp_path / "other"))
 
 
 def test_questions_are_calibrated_with_files(make_finetuned, tmp_path):
@@ -103,8 +108,15 @@ def test_questions_are_calibrated_with_files(make_finetuned, tmp_path):
     paragraph = {"context": TEXT, "qas": [question]}
     path = tmp_path / "squad.json"
     path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-    config = ExportConfig(quantization="int8", calibration_input=path)
-    export(source, tmp_path / "export", "litert", config)
+    export(
+        ExportConfig(
+            model=source,
+            output=tmp_path / "export",
+            kind="litert",
+            quantization="int8",
+            calibration_input=path,
+        )
+    )
     values = json.loads((tmp_path / "export" / "export.json").read_text())
     assert values["calibration_examples"] > 0
     outputs = values["signatures"]["serving_default"]["outputs"]
@@ -113,7 +125,14 @@ def test_questions_are_calibrated_with_files(make_finetuned, tmp_path):
 
 @pytest.mark.long
 def test_encoder_of_a_pretrained_model(pretrained, tmp_path):
-    export(pretrained, tmp_path / "out", "litert", ExportConfig(seq_length=16))
+    export(
+        ExportConfig(
+            model=pretrained,
+            output=tmp_path / "out",
+            kind="litert",
+            seq_length=16,
+        )
+    )
     with zipfile.ZipFile(tmp_path / "out" / "model.tflite") as archive:
         archive.extract("spiece.model", tmp_path)
     tokenizer = AlbertTokenizer.from_file(tmp_path / "spiece.model")

@@ -25,10 +25,8 @@ def write(program, tokenizer):
     def write(path, **settings):
         export_for_runtime(
             program,
-            path,
-            kind="litert",
+            ExportConfig(model="m", output=path, kind="litert", **settings),
             tokenizer=tokenizer,
-            config=ExportConfig(**settings),
             task={"labels": ["bad", "good"]},
         )
 

@@ -30,10 +30,13 @@ def main(version, model_path, tokenizer_model, folder):
     export_text_encoder(model, folder / "text_encoder", tokenizer=tokenizer)
     export_for_runtime(
         encoder_program(model.encoder, seq_length=LITERT_LENGTH),
-        folder / "litert",
-        kind="litert",
+        ExportConfig(
+            model=model_path,
+            output=folder / "litert",
+            kind="litert",
+            quantization="dynamic",
+        ),
         tokenizer=tokenizer,
-        config=ExportConfig(quantization="dynamic"),
     )
 
 

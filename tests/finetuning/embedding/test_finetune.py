@@ -9,15 +9,9 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
-from albert_tf.finetuning.data import TaskFiles
+from albert_tf.finetuning.finetune import finetune, task_and_files
 from albert_tf.finetuning.predictor import Predictor
-from albert_tf.finetuning.registry import (
-    known_task,
-    with_metrics,
-    with_settings,
-)
 from albert_tf.finetuning.run import open_runs
-from albert_tf.finetuning.train import finetune
 from albert_tf.pipelines import SentenceEmbedder
 
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
@@ -39,14 +33,11 @@ def files(task_files, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def task_config():
-    return with_settings(known_task("embedding"), {"max_seq_length": 32})
-
-
 def settings(checkpoint, folder, **changes):
     return FinetuneConfig(
         **{
+            "task": "embedding",
+            "max_seq_length": 32,
             "output": folder,
             "init_from": checkpoint,
             "num_train_steps": 8,
@@ -59,12 +50,17 @@ def settings(checkpoint, folder, **changes):
 
 
 @pytest.fixture(scope="module")
-def run(checkpoint, files, task_config, tmp_path_factory):
+def run(checkpoint, files, tmp_path_factory):
     """A run on texts alone, and its result."""
     folder = tmp_path_factory.mktemp("run") / "run"
-    config = settings(checkpoint, folder, config_overrides=DROPOUT)
-    data = TaskFiles(train=[files / "lines.txt"], dev=[files / "scored.tsv"])
-    return folder, finetune(config, task_config, data)
+    config = settings(
+        checkpoint,
+        folder,
+        train=files / "lines.txt",
+        dev=files / "scored.tsv",
+        config_overrides=DROPOUT,
+    )
+    return folder, finetune(config).best
 
 
 def test_the_dev_score_is_that_of_the_embedder(run, files):
@@ -80,17 +76,20 @@ def test_the_dev_score_is_that_of_the_embedder(run, files):
     assert list(found) == ["mean of word embeddings", "bag of words"]
 
 
-def test_a_finished_run_does_not_need_its_start(
-    checkpoint, files, task_config, tmp_path
-):
+def test_a_finished_run_does_not_need_its_start(checkpoint, files, tmp_path):
     start = shutil.copytree(checkpoint, tmp_path / "start")
     folder = tmp_path / "run"
-    config = settings(start, folder, num_train_steps=4)
-    data = TaskFiles(train=[files / "pairs.tsv"], dev=[files / "scored.tsv"])
-    result = finetune(config, task_config, data)
+    config = settings(
+        start,
+        folder,
+        train=files / "pairs.tsv",
+        dev=files / "scored.tsv",
+        num_train_steps=4,
+    )
+    result = finetune(config).best
     shutil.rmtree(start)
     shutil.rmtree(folder / "model")
-    assert finetune(config, task_config, data).scores == result.scores
+    assert finetune(config).best.scores == result.scores
     found = json.loads((folder / "eval.json").read_text())["baselines"]
     assert list(found) == ["bag of words"]
 
@@ -113,26 +112,28 @@ def _copy(folder):
     return shutil.copytree(folder, folder.with_name("copy"))
 
 
-def test_training_brings_pairs_together(
-    checkpoint, files, task_config, tmp_path
-):
+def test_training_brings_pairs_together(checkpoint, files, tmp_path):
     config = settings(
-        checkpoint, tmp_path / "run", num_train_steps=60, eval_steps=60
+        checkpoint,
+        tmp_path / "run",
+        train=files / "pairs.tsv",
+        dev=files / "pairs.tsv",
+        metrics=["accuracy"],
+        num_train_steps=60,
+        eval_steps=60,
     )
-    task_config = with_metrics(task_config, ["accuracy"])
-    pairs = [files / "pairs.tsv"]
-    data = TaskFiles(train=pairs, dev=pairs)
-    result = finetune(config, task_config, data)
+    result = finetune(config).best
     found = json.loads((tmp_path / "run" / "eval.json").read_text())
     # The pairs follow no rule: they are learned by heart.
     assert result.scores["accuracy"] > 0.5
     assert found["baselines"]["bag of words"]["accuracy"] < 0.3
 
 
-def test_settings_that_cannot_train(checkpoint, files, task_config, tmp_path):
+def test_settings_that_cannot_train(checkpoint, files, tmp_path):
     def opened(name, **changes):
+        changes["train"] = files / name
         config = settings(checkpoint, tmp_path / "run", **changes)
-        open_runs([config], task_config, TaskFiles(train=[files / name]))
+        open_runs([config], *task_and_files(config))
 
     none = dict.fromkeys(DROPOUT, 0.0)
     with pytest.raises(InputError, match="no dropout, so .* --config_overr"):

@@ -12,6 +12,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -62,7 +63,12 @@ def write(tmp_path):
             tmp_path / "ours", arguments.pop("tokenizer", None)
         )
         convert(
-            tmp_path / "ours", tmp_path / "preset", to="keras_hub", **arguments
+            ConvertConfig(
+                input=tmp_path / "ours",
+                output=tmp_path / "preset",
+                to="keras_hub",
+                **arguments,
+            )
         )
         return tmp_path / "preset"
 
@@ -243,7 +249,11 @@ def test_their_model_here(keras_hub, kind, config, random_batch, tmp_path):
     )
 
     ours.save_pretrained(tmp_path / "ours")
-    convert(tmp_path / "ours", tmp_path / "back", to="keras_hub")
+    convert(
+        ConvertConfig(
+            input=tmp_path / "ours", output=tmp_path / "back", to="keras_hub"
+        )
+    )
     assert_same_files(tmp_path / "back", tmp_path / "theirs")
 
 

@@ -17,6 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -129,7 +130,11 @@ def converted(run_model_garden, ours, tmp_path_factory):
     for name, model in ours.items():
         model.save_pretrained(root / "ours" / name)
         google = root / "google" / name
-        convert(root / "ours" / name, google, to="google")
+        convert(
+            ConvertConfig(
+                input=root / "ours" / name, output=google, to="google"
+            )
+        )
         config_file = google / "albert_config.json"
         jobs.append(
             {

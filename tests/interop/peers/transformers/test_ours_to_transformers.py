@@ -7,6 +7,7 @@ from albert_tf.finetuning.question_answering.model import (
     AlbertQuestionAnswering,
 )
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.hubs import resolve
 from albert_tf.interop.huggingface import architecture
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -165,7 +166,7 @@ def test_the_packaged_model_has_the_same_outputs(
 ):
     """Both its export in float32 and the packaged folder itself."""
     name = "albert_tiny_en"
-    convert(name, tmp_path / "export")
+    convert(ConvertConfig(input=name, output=tmp_path / "export"))
     checkpoint = open_checkpoint(name)
     batch = random_batch(checkpoint.config)
     ours = AlbertPretrainer.from_pretrained(

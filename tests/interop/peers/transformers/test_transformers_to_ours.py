@@ -8,6 +8,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -28,7 +29,9 @@ def test_there_and_back_is_bit_equal(config, pair, how, hf, tmp_path):
     theirs = hf.model(pair.theirs, config, **pair.settings)
     theirs.save_pretrained(tmp_path / "theirs")
     if how == "convert":
-        convert(tmp_path / "theirs", tmp_path / "ours")
+        convert(
+            ConvertConfig(input=tmp_path / "theirs", output=tmp_path / "ours")
+        )
     else:
         pair.ours.from_pretrained(
             tmp_path / "theirs", **pair.opening
