@@ -18,12 +18,14 @@ GARDEN := .venv-model-garden
 TPU_PINS := .venv-tpu-pins
 OLD_TENSORFLOW := .venv-old-tensorflow
 BEAM := .venv-beam
+OPTIMUM := .venv-optimum
+JAVASCRIPT := .javascript
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv peers model-garden demo test test-slow test-long \
+.PHONY: help venv peers javascript model-garden demo test test-slow test-long \
     test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow \
-    test-beam test-notebooks notebooks docs fuzz bench clean
+    test-beam test-optimum test-notebooks notebooks docs fuzz bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
@@ -32,6 +34,8 @@ help:  ## List the targets
 venv: .venv/installed  ## Make .venv with the tested versions (PYTHON=python3.12)
 
 peers: .venv/peers-installed  ## Add JAX, PyTorch, Transformers and KerasHub
+
+javascript: $(JAVASCRIPT)/installed  ## Add transformers.js, from npm, for its tests
 
 model-garden: $(GARDEN)/installed  ## Make an environment for Model Garden
 
@@ -78,6 +82,9 @@ test-old-tensorflow: venv $(OLD_TENSORFLOW)/installed  ## Exports to and from 2.
 test-beam: $(BEAM)/installed  ## Pretraining data made by Apache Beam
 	$(BEAM)/bin/python -m pytest -m beam tests/data/test_beam_pipeline.py
 
+test-optimum: venv $(OPTIMUM)/installed  ## ONNX exports in optimum
+	$(PYTEST) -m optimum
+
 # The tag that is checked out, or main.
 docs: .venv/docs-installed  ## Build the documentation site, build/docs/VERSION
 	version=$$(git describe --tags --exact-match --match='v[0-9]*' \
@@ -89,7 +96,8 @@ bench: peers  ## Measure the speed against the peers (quiet machine!)
 	$(BIN)/python benchmarks/cpu_speed.py --output=build/cpu_speed $(ARGS)
 
 clean:  ## Remove .venv and everything built
-	rm -rf .venv $(GARDEN) $(TPU_PINS) $(OLD_TENSORFLOW) $(BEAM) build \
+	rm -rf .venv $(GARDEN) $(TPU_PINS) $(OLD_TENSORFLOW) $(BEAM) \
+	    $(OPTIMUM) $(JAVASCRIPT) build \
 	    dist *.egg-info .pytest_cache .ruff_cache
 
 .venv/pyvenv.cfg:
@@ -110,6 +118,13 @@ clean:  ## Remove .venv and everything built
 
 .venv/docs-installed: .venv/installed requirements-docs.txt
 	$(PIP) -r requirements.txt -r requirements-docs.txt
+	@touch $@
+
+$(JAVASCRIPT)/installed: tests/javascript/package.json \
+    tests/javascript/package-lock.json
+	mkdir -p $(JAVASCRIPT)
+	cp $^ $(JAVASCRIPT)
+	npm ci --ignore-scripts --no-audit --no-fund --prefix $(JAVASCRIPT)
 	@touch $@
 
 # Every package is named, and dependencies that conflict on paper are not.
@@ -141,4 +156,9 @@ $(BEAM)/installed: .venv/pyvenv.cfg requirements-beam.txt pyproject.toml setup.p
 	$(BEAM)/bin/python -m $(PIP_INSTALL) -r requirements-beam.txt
 	$(BEAM)/bin/python -m $(PIP_INSTALL) --no-deps --no-build-isolation \
 	    --editable .
+	@touch $@
+
+$(OPTIMUM)/installed: .venv/pyvenv.cfg requirements-optimum.txt
+	$(BIN)/python -m venv --clear $(OPTIMUM)
+	$(OPTIMUM)/bin/python -m $(PIP_INSTALL) -r requirements-optimum.txt
 	@touch $@

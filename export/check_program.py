@@ -320,12 +320,15 @@ def _onnx_runtime(path: str, _):
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(path, providers=providers)
     names = [x.name for x in session.get_outputs()]
+    # Name -> "int32" or "int64".
+    types = {x.name: x.type[len("tensor(") : -1] for x in session.get_inputs()}
 
     def run(inputs):
-        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        inputs = {x: np.asarray(y, types[x]) for x, y in inputs.items()}
+        return dict(zip(names, session.run(names, inputs), strict=True))
 
     runtime = f"ONNX Runtime {onnxruntime.__version__}"
-    return runtime, [x.name for x in session.get_inputs()], run
+    return runtime, [*types], run
 
 
 def _openvino(path: str, names: set[str]):

@@ -20,6 +20,8 @@ Kind = Literal[
     "onnx",
     "openvino",
 ]
+# Of the folder of an ONNX export.
+Layout = Literal["flat", "huggingface"]
 Quantization = Literal["none", "float16", "dynamic", "int8"]
 KINDS = get_args(Kind)
 # Kinds that take token ids, for other runtimes than TensorFlow.
@@ -28,6 +30,7 @@ IDS_KINDS = ("litert", "onnx", "openvino")
 _SUPPORTED_BY = {
     "seq_length": ("preprocessor", "text_encoder", "task", *IDS_KINDS),
     "packed": ("encoder", "text_encoder", "task", "onnx", "openvino"),
+    "layout": ("onnx",),
     "quantization": IDS_KINDS,
     "calibration_input": ("litert",),
     "calibration_examples": ("litert",),
@@ -69,8 +72,14 @@ class ExportConfig(TaskModuleConfig):
     packed: bool | None = setting(
         None,
         "Remove padding inside the model: for CPUs and GPUs, not for XLA. "
-        "Defaults: no for an encoder, yes for a fine-tuned model and for "
-        "exports that take strings.",
+        "Defaults: no for an encoder, yes for a fine-tuned model, except "
+        "with --layout=huggingface, and for exports that take strings.",
+    )
+    layout: Layout = setting(
+        "flat",
+        "Layout of an ONNX export. huggingface: files and names for "
+        "transformers.js and optimum, with a float32 and an int8 model; a "
+        "pretrained model keeps its head for masked words.",
     )
     quantization: Quantization = setting(
         "none",
@@ -109,6 +118,14 @@ class ExportConfig(TaskModuleConfig):
                 "by litert); use quantization=dynamic, 8 bits without "
                 "calibration"
             )
+        if self.layout == "huggingface":
+            for name in ("packed", "quantization"):
+                if (value := getattr(self, name)) not in (None, "none", False):
+                    raise InputError(
+                        f"{name}={value} is not supported by "
+                        "layout=huggingface, which has a float32 and an int8 "
+                        "model, both with padding; remove it"
+                    )
         for field in dataclasses.fields(self):
             kinds = _SUPPORTED_BY.get(field.name, KINDS)
             value = getattr(self, field.name)
@@ -126,4 +143,6 @@ class ExportConfig(TaskModuleConfig):
         """
         if self.packed is not None:
             return self.packed
+        if self.layout == "huggingface":
+            return False  # For GPUs in browsers.
         return self.kind == "text_encoder" or (task and self.kind != "litert")

@@ -13,6 +13,7 @@ from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import IDS_KINDS, ExportConfig
 from albert_tf.exporting.encoder import export_encoder, load_with_heads
+from albert_tf.exporting.huggingface_layout import huggingface_program
 from albert_tf.exporting.litert_conversion import check_quantization
 from albert_tf.exporting.origin import origin_of_checkpoint, origin_of_task
 from albert_tf.exporting.preprocessor import export_preprocessor
@@ -55,7 +56,9 @@ def export(config: ExportConfig) -> None:
     check_quantization(config.quantization, config.calibration_input)
     tuned = fine_tuned_model(config.model)
     with _without_progress():
-        if config.kind == "task" or (config.kind in IDS_KINDS and tuned):
+        if config.layout == "huggingface":
+            _export_huggingface(config, tuned)
+        elif config.kind == "task" or (config.kind in IDS_KINDS and tuned):
             _export_task(config, tuned or config.model)
         else:
             _export_encoder(config, tuned)
@@ -99,6 +102,34 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
             calibration=task_calibration(config, task_type),
             **arguments,
         )
+
+
+def _export_huggingface(
+    config: ExportConfig, folder: pathlib.Path | None
+) -> None:
+    """Exports any checkpoint with its head, for Hugging Face's libraries.
+
+    `folder` is that of the model if it is a fine-tuned one.
+    """
+    source = config.model
+    checkpoint = open_checkpoint(folder or source, head="classifier_head")
+    length, task = checkpoint.config.num_trained_positions, None
+    if folder is None:
+        origin = origin_of_checkpoint(checkpoint, source)
+    else:
+        opened = open_model_folder(folder)
+        origin, task = origin_of_task(opened), opened.task_config
+        length = task.settings["max_seq_length"]
+        task = dataclasses.replace(task, task_module=None).to_dict()
+    length = config.seq_length or length
+    warn_of_untrained_positions(checkpoint.config, length, "seq_length")
+    export_for_runtime(
+        huggingface_program(checkpoint, length),
+        config,
+        tokenizer=tokenizer_of(checkpoint, source),
+        task=task,
+        origin=origin.with_license(config.license),
+    )
 
 
 def _export_encoder(config: ExportConfig, folder: pathlib.Path | None) -> None:

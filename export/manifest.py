@@ -17,7 +17,7 @@ import tensorflow as tf
 from albert_tf.data.manifest import DataDescription
 from albert_tf.errors import InputError
 from albert_tf.exporting.check_program import weights_fingerprint
-from albert_tf.exporting.config import Kind, Quantization
+from albert_tf.exporting.config import Kind, Layout, Quantization
 from albert_tf.input_files import check_not_web_address, read_json
 from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -73,6 +73,7 @@ class _ExportExtras(TypedDict, total=False):
     weights: list[str]
     weights_sha256: str
     packed: bool
+    layout: Layout
     seq_length: int
     # Of models for other runtimes.
     file: str

@@ -103,6 +103,9 @@ for output, values in model(inputs).items():
 _ROW = {
     "input_word_ids": "[[2, 5, 3]]",
     "input_mask": "[[1, 1, 1]]",
+    # Hugging Face's names.
+    "input_ids": "[[2, 5, 3]]",
+    "attention_mask": "[[1, 1, 1]]",
 }
 
 _ENCODER_CALL = """\
@@ -145,8 +148,9 @@ def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
             "openvino": ("OpenVINO", _OPENVINO),
         }[kind]
         names = values["signatures"]["serving_default"]["inputs"]
+        dtype = "int64" if "input_ids" in names else "int32"
         lines = (
-            f'    "{x}": np.array({_ROW.get(x, "[[0, 0, 0]]")}, "int32"),'
+            f'    "{x}": np.array({_ROW.get(x, "[[0, 0, 0]]")}, "{dtype}"),'
             for x in names
         )
         inputs = "\n".join(["inputs = {", *lines, "}"])

@@ -13,6 +13,10 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.exporting.encoder import load_with_heads
+from albert_tf.exporting.huggingface_layout import (
+    INPUT_NAMES,
+    huggingface_program,
+)
 from albert_tf.exporting.runtimes import task_program
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.predictor import Predictor
@@ -103,6 +107,8 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
             cases = _text_encoder_cases(encoder, tokenizer, length)
         case "task":
             cases = _task_cases(model, settings)
+        case _ if manifest.get("layout") == "huggingface":
+            cases = _huggingface_cases(huggingface_program(checkpoint, length))
         case _:
             if "task" in manifest:
                 loaded = load_model(model, settings, packed=packed)
@@ -198,6 +204,12 @@ def _mediapipe_case(program: IdsProgram, tokenizer: Tokenizer) -> Case:
     outputs = program.forward(program.model, rows)
     outputs = _arrays(outputs, min(outputs))
     return Case("text in MediaPipe", "mediapipe", _strings(text=texts), outputs)
+
+
+def _huggingface_cases(program: IdsProgram) -> Iterator[Case]:
+    for case in _runtime_cases(program):
+        inputs = {INPUT_NAMES[x]: y for x, y in case.inputs.items()}
+        yield case._replace(inputs=inputs)
 
 
 def _random_ids(config: AlbertConfig, longest: int) -> dict[str, np.ndarray]:

@@ -14,6 +14,14 @@ from albert_tf.data.documents import read_documents
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import import_package, import_packages
 from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.huggingface_layout import (
+    INPUT_NAMES,
+    MODEL_FILE,
+    QUANTIZED_FILE,
+    huggingface_layout_files,
+    quantize_table,
+    rename_inputs,
+)
 from albert_tf.exporting.litert_conversion import (
     ConstantGraph,
     Example,
@@ -75,7 +83,8 @@ def export_for_runtime(
     written beside an ONNX or OpenVINO model, whose inputs may have any shape. A
     LiteRT model, which has the signature `serving_default`, contains them as a
     ZIP archive at its end, as TensorFlow Lite's metadata does, and the metadata
-    if MediaPipe can run it (`mediapipe_task`).
+    if MediaPipe can run it (`mediapipe_task`). In the layout "huggingface",
+    names are those of `huggingface_layout`.
 
     Args:
       program: the program to export.
@@ -95,15 +104,18 @@ def export_for_runtime(
     kind, quantization = config.kind, config.quantization
     check_quantization(quantization, calibration)
     longest = program.model.config.max_position_embeddings
-    files = tokenizer_files(
-        tokenizer,
-        max_length=longest if program.resizable else program.seq_length,
-    )
-    labels = (task or {}).get("labels")
-    if labels:
-        files["labels.txt"] = "".join(f"{x}\n" for x in labels).encode()
+    length = longest if program.resizable else program.seq_length
+    labels, inputs = (task or {}).get("labels"), program.inputs
+    huggingface = config.layout == "huggingface"
+    if huggingface:
+        files = huggingface_layout_files(program.model, tokenizer, length)
+        inputs = tuple(INPUT_NAMES.values())
+    else:
+        files = tokenizer_files(tokenizer, max_length=length)
+        if labels:
+            files["labels.txt"] = "".join(f"{x}\n" for x in labels).encode()
     with new_folder(config.output, config.overwrite, MANIFEST) as folder:
-        file = folder / MODEL_FILES[kind]
+        file = folder / (MODEL_FILE if huggingface else MODEL_FILES[kind])
         described: dict[str, Any]
         if kind == "litert":
             graph = ConstantGraph(program)
@@ -129,28 +141,33 @@ def export_for_runtime(
             }
         else:
             packed = config.is_packed(task=task is not None)
-            write = _write_onnx if kind == "onnx" else _write_openvino
-            outputs = write(program, file, quantization, packed)
+            if huggingface:
+                outputs = _write_huggingface(program, folder, packed)
+            else:
+                write = _write_onnx if kind == "onnx" else _write_openvino
+                outputs = write(program, file, quantization, packed)
             for name, content in files.items():
                 (folder / name).write_bytes(content)
             described = {
                 "files": {
-                    each.name: _describe_file(each)
-                    for each in sorted(folder.iterdir())
+                    each.relative_to(folder).as_posix(): _describe_file(each)
+                    for each in sorted(folder.rglob("*"))
+                    if each.is_file()
                 },
                 "packed": packed,
+                "layout": config.layout,
             }
         describe_export(
             folder,
             {
                 "kind": kind,
-                "file": file.name,
+                "file": file.relative_to(folder).as_posix(),
                 **described,
                 "quantization": quantization,
                 "seq_length": program.seq_length,
                 "signatures": {
                     "serving_default": {
-                        "inputs": list(program.inputs),
+                        "inputs": list(inputs),
                         "outputs": sorted(outputs),
                     }
                 },
@@ -179,10 +196,29 @@ def _write_onnx(
         purpose=_purpose_of("onnx"),
         packed=packed,
     )
-    outputs = [output.name for output in model.graph.output]
-    if quantization != "dynamic":
+    if quantization == "dynamic":
+        _save_quantized(model, path)
+    else:
         _save(onnx, model, path)
-        return outputs
+    return [output.name for output in model.graph.output]
+
+
+def _write_huggingface(
+    program: IdsProgram, folder: pathlib.Path, packed: bool
+) -> list[str]:
+    """Writes a float32 and an int8 model; returns their output names."""
+    onnx = import_package("onnx", _purpose_of("onnx"))
+    model = onnx_model(program, purpose=_purpose_of("onnx"), packed=packed)
+    rename_inputs(onnx, model)
+    (folder / MODEL_FILE).parent.mkdir()
+    _save(onnx, model, folder / MODEL_FILE)
+    quantize_table(onnx, model)
+    _save_quantized(model, folder / QUANTIZED_FILE)
+    return [output.name for output in model.graph.output]
+
+
+def _save_quantized(model, path: pathlib.Path) -> None:
+    """Quantizes a model's weights to int8, and saves it."""
     quantizer = import_package("onnxruntime.quantization", _purpose_of("onnx"))
     # Marks the model as preprocessed, which silences a recommendation: the
     # preprocessing would store shared weights once per layer.
@@ -198,7 +234,6 @@ def _write_onnx(
         reduce_range=True,
         use_external_data_format=_is_large(model),
     )
-    return outputs
 
 
 def _write_openvino(

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import shlex
+import shutil
 import socket
 import stat
 import subprocess
@@ -168,6 +169,36 @@ def each_kill():
                 allowed = None
 
     return kill
+
+
+@pytest.fixture(scope="session")
+def npm_packages():
+    """The folder with `node_modules` that `make javascript` fills, or skips."""
+    folder = _REPOSITORY / ".javascript"
+    if not (folder / "node_modules/@huggingface/transformers").exists():
+        pytest.skip("transformers.js is not installed (make javascript)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def transformers_js(npm_packages):
+    """Returns `run(jobs)`: the results of tests/javascript/pipelines.mjs."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    program = pathlib.Path(__file__).with_name("javascript") / "pipelines.mjs"
+
+    def run(jobs):
+        request = {"packages": str(npm_packages), "jobs": jobs}
+        result = subprocess.run(
+            ["node", program],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return run
 
 
 @pytest.fixture(scope="session")

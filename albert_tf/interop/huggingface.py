@@ -137,11 +137,39 @@ def write_huggingface(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype={dtype!r} must be one of {', '.join(DTYPES)}")
-    folder = pathlib.Path(folder)
-    config, tokenizer = checkpoint.config, checkpoint.tokenizer
+    folder, tokenizer = pathlib.Path(folder), checkpoint.tokenizer
+    values = huggingface_config(checkpoint, dtype)
+    if tokenizer is not None:
+        longest = checkpoint.config.num_trained_positions
+        files = huggingface_files(tokenizer, max_length=longest)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+    ours_only = values["model_type"] == OUR_MODEL_TYPE
+    save_safetensors(
+        _rounded(_named_tensors(checkpoint, on_tensor), dtype),
+        folder / WEIGHTS_FILE,
+        # transformers 4 rejects files whose format is not "pt".
+        {"format": OUR_MODEL_TYPE if ours_only else "pt"},
+    )
+    if checkpoint.objective_arrays:
+        arrays = _rounded(checkpoint.objective_arrays, dtype)
+        save_safetensors(arrays, folder / OBJECTIVE_FILE, {"format": "pt"})
+    (folder / CONFIG_FILE).write_text(config_text(values), encoding="utf-8")
+
+
+def huggingface_config(
+    checkpoint: Checkpoint, dtype: str = "float32"
+) -> dict[str, Any]:
+    """Returns the values of `config.json` for a checkpoint.
+
+    Args:
+      checkpoint: the model; its weights are not read.
+      dtype: what the weights are stored as.
+    """
+    tokenizer = checkpoint.tokenizer
     values = {
         "architectures": [architecture(checkpoint.components)],
-        **config_to_huggingface(config),
+        **config_to_huggingface(checkpoint.config),
         "classifier_dropout_prob": checkpoint.head.dropout,
         "pad_token_id": tokenizer.pad_id if tokenizer else 0,
         "bos_token_id": tokenizer.cls_id if tokenizer else 2,
@@ -158,23 +186,12 @@ def write_huggingface(
         values["label2id"] = {label: i for i, label in enumerate(labels)}
         if checkpoint.head.num_labels == 1:
             values["problem_type"] = "regression"
-    if tokenizer is not None:
-        longest = config.num_trained_positions
-        files = huggingface_files(tokenizer, max_length=longest)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-    ours_only = values["model_type"] == OUR_MODEL_TYPE
-    save_safetensors(
-        _rounded(_named_tensors(checkpoint, on_tensor), dtype),
-        folder / WEIGHTS_FILE,
-        # transformers 4 rejects files whose format is not "pt".
-        {"format": OUR_MODEL_TYPE if ours_only else "pt"},
-    )
-    if checkpoint.objective_arrays:
-        arrays = _rounded(checkpoint.objective_arrays, dtype)
-        save_safetensors(arrays, folder / OBJECTIVE_FILE, {"format": "pt"})
-    text = json.dumps(dict(sorted(values.items())), indent=2) + "\n"
-    (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+    return values
+
+
+def config_text(values: Mapping[str, Any]) -> str:
+    """Returns the text of a `config.json`."""
+    return json.dumps(dict(sorted(values.items())), indent=2) + "\n"
 
 
 def architecture(components: frozenset[str]) -> str:

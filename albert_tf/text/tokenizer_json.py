@@ -9,8 +9,13 @@ from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2
 
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import WORD_MARK
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import (
+    CONTINUATION,
+    AlbertWordPieceTokenizer,
+)
 
 TOKENIZER_JSON = "tokenizer.json"
 WHITESPACE = r"[\s\x1c-\x1f\x85]+"  # As in Python's `str.split`.
@@ -81,6 +86,56 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
     return (json.dumps(config, ensure_ascii=False) + "\n").encode()
 
 
+def wordpiece_json(tokenizer: AlbertWordPieceTokenizer) -> bytes:
+    """Returns a `tokenizer.json` for a WordPiece tokenizer.
+
+    The library's rules are those of `rules="hugging_face"`. The format cannot
+    express `match_special_tokens=False`.
+    """
+    normalizer = tokenizer.normalizer
+    config = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {
+                "id": piece_id,
+                "content": tokenizer.id_to_piece(piece_id),
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for piece_id in sorted(tokenizer.special_tokens.ids.values())
+        ],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": normalizer.tokenize_chinese_chars,
+            "strip_accents": normalizer.strip_accents,
+            "lowercase": normalizer.do_lower_case,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": _template(tokenizer),
+        "decoder": {
+            "type": "WordPiece",
+            "prefix": CONTINUATION,
+            "cleanup": True,
+        },
+        "model": {
+            "type": "WordPiece",
+            "unk_token": tokenizer.id_to_piece(tokenizer.unk_id),
+            "continuing_subword_prefix": CONTINUATION,
+            "max_input_chars_per_word": tokenizer.max_characters_per_word,
+            "vocab": {
+                tokenizer.id_to_piece(i): i for i in range(tokenizer.vocab_size)
+            },
+        },
+    }
+    return (json.dumps(config, ensure_ascii=False) + "\n").encode()
+
+
 def _normalizers(
     tokenizer: AlbertTokenizer, charsmap: bytes
 ) -> list[dict[str, Any]]:
@@ -110,7 +165,7 @@ def _normalizers(
     ]
 
 
-def _template(tokenizer: AlbertTokenizer) -> dict[str, Any]:
+def _template(tokenizer: Tokenizer) -> dict[str, Any]:
     """Returns the templates `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`."""
 
     def special(token: str, segment: int) -> dict[str, Any]:

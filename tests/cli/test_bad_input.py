@@ -313,6 +313,12 @@ BAD_INPUT = {
             "start: no fine-tuned model (no task.json)",
         ),
     ],
+    "export --kind=onnx --layout=huggingface --model=start --output=new": [
+        ("--quantization=dynamic", "dynamic is not supported by layout="),
+        ("--packed", "packed=True is not supported by layout=huggingface"),
+        ("--kind=litert", "layout is not supported by kind=litert"),
+        ("--layout=keras", "--layout=keras must be one of flat, huggingface"),
+    ],
     LITERT: [
         ("--quantization=int8", "int8 requires calibration_input"),
         (

@@ -33,6 +33,7 @@ from albert_tf.finetuning.registry import (
     make_task_type,
     with_settings,
 )
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
@@ -358,6 +359,34 @@ def task_exports(make_finetuned, tmp_path_factory):
         source = make_finetuned(name, **lengths)
         folder = tmp_path_factory.mktemp("tasks") / name
         export(ExportConfig(model=source, output=folder, kind="task"))
+        return source, folder
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def huggingface_exports(make_finetuned, pretrained, tmp_path_factory):
+    """Returns `get(name)`: (source, export) in Hugging Face's layout.
+
+    `name` is a task, "pretrained" for a masked language model, or "encoder".
+    """
+    for package in ("onnx", "onnxruntime", "tf2onnx"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+
+    @functools.cache
+    def get(name):
+        folder = tmp_path_factory.mktemp("huggingface") / name
+        if name == "pretrained":
+            source = pretrained
+        elif name == "encoder":
+            source = folder.with_name("encoder-source")
+            model = AlbertEncoder.from_pretrained(pretrained, pooler=False)
+            model.save_pretrained(source)
+        else:
+            lengths = {"max_seq_length": 32, "max_query_length": 8}
+            source = make_finetuned(name, **lengths)
+        settings = {"kind": "onnx", "layout": "huggingface"}
+        export(ExportConfig(model=source, output=folder, **settings))
         return source, folder
 
     return get

@@ -1,0 +1,180 @@
+"""ONNX models in the layout of Hugging Face's libraries.
+
+Folders that transformers.js and optimum open: `config.json`, `tokenizer.json`,
+`tokenizer_config.json`, `onnx/model.onnx` and `onnx/model_quantized.onnx`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
+from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.huggingface import (
+    CONFIG_FILE,
+    config_text,
+    huggingface_config,
+)
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import checkpoint_of
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.runtimes.ids_program import IdsProgram
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokenizer_files import huggingface_files
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON, wordpiece_json
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
+
+MODEL_FILE = "onnx/model.onnx"
+QUANTIZED_FILE = "onnx/model_quantized.onnx"
+# Our names of the inputs -> Hugging Face's.
+INPUT_NAMES = {
+    "input_word_ids": "input_ids",
+    "input_mask": "attention_mask",
+    "input_type_ids": "token_type_ids",
+}
+# Task head -> the model that has it. Hugging Face's libraries have no others.
+_MODELS = {
+    "classifier_head": AlbertClassifier,
+    "token_head": AlbertTokenClassifier,
+    "span_head": AlbertQuestionAnswering,
+}
+
+
+def huggingface_program(checkpoint: Checkpoint, seq_length: int) -> IdsProgram:
+    """Returns a program with the outputs of Hugging Face's models.
+
+    They are `logits` for a classifier of texts or tokens, `start_logits` and
+    `end_logits` for question answering, and otherwise `last_hidden_state`, for
+    a masked language model together with the `logits` of all positions.
+
+    Args:
+      checkpoint: the model.
+      seq_length: maximum number of tokens in a row.
+
+    Raises:
+      InputError: If Hugging Face's libraries do not have its head.
+    """
+    return IdsProgram(
+        model=_load(checkpoint), forward=_forward, seq_length=seq_length
+    )
+
+
+def _load(checkpoint: Checkpoint) -> AlbertModel:
+    for head in checkpoint.heads:
+        if head in _MODELS:
+            return _MODELS[head].from_checkpoint(checkpoint)
+        if head not in ("mlm_head", "sop_head"):
+            raise InputError(
+                f"{checkpoint.source} has a {head}, which layout=huggingface "
+                f"does not support (only {', '.join(_MODELS)}, a masked "
+                "language model or the encoder); use another layout"
+            )
+    if "mlm_head" in checkpoint.components:
+        return AlbertPretrainer.from_checkpoint(
+            checkpoint, sop_head=False, pooler=False
+        )
+    return AlbertEncoder.from_checkpoint(checkpoint, pooler=False)
+
+
+def _forward(model, inputs):
+    if isinstance(model, AlbertQuestionAnswering):
+        return model(inputs)
+    if isinstance(model, tuple(_MODELS.values())):
+        return {"logits": model(inputs)}
+    if isinstance(model, AlbertEncoder):
+        return {"last_hidden_state": model(inputs)["sequence_output"]}
+    states = model.encoder(inputs)["sequence_output"]
+    logits = model.mlm_head(states, model.encoder.word_embeddings)
+    return {"last_hidden_state": states, "logits": logits}
+
+
+def rename_inputs(onnx, model: Any) -> None:
+    """Gives an ONNX model Hugging Face's inputs, in int64, in place."""
+    casts = []
+    for tensor in model.graph.input:
+        ours = tensor.name
+        tensor.name = INPUT_NAMES[ours]
+        tensor.type.tensor_type.elem_type = onnx.TensorProto.INT64
+        casts.append(
+            onnx.helper.make_node(
+                "Cast",
+                [tensor.name],
+                [ours],
+                f"{tensor.name}/int32",
+                to=onnx.TensorProto.INT32,
+            )
+        )
+    _prepend(model, casts)
+
+
+def quantize_table(onnx, model: Any) -> None:
+    """Stores an ONNX model's word embeddings in int8, in place.
+
+    Each row has a scale. Runtimes decode the table when they load it, so it is
+    stored once although both the embeddings and the head for masked words read
+    it; ONNX Runtime's quantization would keep a copy in float32 for the head.
+    """
+    (tensor,) = (
+        x
+        for x in model.graph.initializer
+        if x.name.endswith("/word_embeddings")
+    )
+    name, table = tensor.name, onnx.numpy_helper.to_array(tensor)
+    scales = np.abs(table).max(axis=1, keepdims=True) / 127
+    scales = np.where(scales == 0, 1, scales).astype("float32")
+    rows = np.round(table / scales).astype("int8")
+    tensor.CopyFrom(onnx.numpy_helper.from_array(rows, f"{name}/int8"))
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(scales, f"{name}/scale")
+    )
+    nodes = [
+        ("Cast", [f"{name}/int8"], f"{name}/cast", {"to": tensor.FLOAT}),
+        ("Mul", [f"{name}/cast", f"{name}/scale"], name, {}),
+    ]
+    _prepend(
+        model,
+        [
+            onnx.helper.make_node(kind, inputs, [output], output, **attributes)
+            for kind, inputs, output, attributes in nodes
+        ],
+    )
+
+
+def _prepend(model: Any, nodes: list[Any]) -> None:
+    nodes = [*nodes, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def huggingface_layout_files(
+    model: AlbertModel, tokenizer: Tokenizer, max_length: int
+) -> dict[str, bytes]:
+    """Returns `config.json` and the tokenizer's files, by name.
+
+    Args:
+      model: the exported model.
+      tokenizer: its tokenizer.
+      max_length: maximum number of tokens in a row.
+    """
+    checkpoint = checkpoint_of(model)
+    # Which blocks share weights is a matter of the graph, in which these
+    # programs find them.
+    shared = dataclasses.replace(
+        checkpoint, config=checkpoint.config.replace(sharing="all")
+    )
+    files = huggingface_files(tokenizer, max_length=max_length)
+    if isinstance(tokenizer, AlbertWordPieceTokenizer):
+        files[TOKENIZER_JSON] = wordpiece_json(tokenizer)
+    config = config_text(huggingface_config(shared))
+    return {CONFIG_FILE: config.encode(), **files}
