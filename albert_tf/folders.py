@@ -161,6 +161,8 @@ def replace_folder(
     if _why_fixed(path) and marker in names:
         (path / marker).unlink(missing_ok=True)
         for name in sorted(names, key=lambda name: name == marker):
+            if (path / name).is_dir():
+                shutil.rmtree(path / name)
             os.replace(source / name, path / name)
         return
     check_replaceable(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
@@ -21,11 +22,16 @@ from albert_tf.finetuning.predictor import (
     check_batch_size,
 )
 from albert_tf.input_files import shown
+from albert_tf.interop import sentence_transformers
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.pretrained import tokenizer_of
+from albert_tf.models.pretrained import (
+    checkpoint_of,
+    tokenizer_of,
+    write_pretrained,
+)
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.runtimes.config import Runtime, choose_runtime
@@ -67,6 +73,7 @@ class _Pipeline:
             )
         self._tokenizer = tokenizer_of(self._model, path)
         self._max_length = self._model.config.num_trained_positions
+        self._source = pathlib.Path(checkpoint.source)
         self._batch_size = batch_size
 
     @property
@@ -319,7 +326,8 @@ class SentenceEmbedder(_Pipeline):
       pooling: "mean": mean of the last layer over all tokens, which works best
         without fine-tuning and is what embeddings are trained with; "cls":
         last layer at `[CLS]`; "pooler": the pooled output, which was trained to
-        predict the sentence order.
+        predict the sentence order. None for that of a folder of
+        sentence-transformers, and "mean" for any other model.
       normalize: whether to scale vectors to length 1.
       batch_size: batch size.
       dtype: precision, such as "mixed_bfloat16". Vectors are always float32.
@@ -334,13 +342,13 @@ class SentenceEmbedder(_Pipeline):
         self,
         model: str | os.PathLike[str] = DEFAULT,
         *,
-        pooling: Pooling = "mean",
+        pooling: Pooling | None = None,
         normalize: bool = True,
         batch_size: int = 32,
         dtype: str | None = None,
         runtime: Runtime = "keras",
     ):
-        if pooling not in ("mean", "cls", "pooler"):
+        if pooling not in (None, "mean", "cls", "pooler"):
             raise InputError(
                 f"pooling={pooling!r} must be 'mean', 'cls' or 'pooler'"
             )
@@ -354,8 +362,18 @@ class SentenceEmbedder(_Pipeline):
             task = open_model_folder(folder).task_config
             if task.task_type == Embedding.name:
                 self._max_length = task.settings["max_seq_length"]
+        is_theirs = (self._source / sentence_transformers.MODULES_FILE).exists()
+        if is_theirs:
+            length = sentence_transformers.read_max_length(self._source)
+            self._max_length = int(min(self._max_length, length))
+        if pooling is None and is_theirs:
+            pooling = sentence_transformers.read_pooling(self._source)
+        self._pooling = pooling or "mean"
+        self._normalize = normalize
         self._predict = self._predictor(
-            functools.partial(_vectors, pooling=pooling, normalize=normalize)
+            functools.partial(
+                _vectors, pooling=self._pooling, normalize=normalize
+            )
         )
 
     def __call__(self, texts: str | Iterable[str]) -> np.ndarray:
@@ -377,6 +395,32 @@ class SentenceEmbedder(_Pipeline):
     def vector_size(self) -> int:
         """Size of a vector."""
         return self._model.config.hidden_size
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Saves a folder that sentence-transformers opens, as does this class.
+
+        It has the encoder and the tokenizer, as `save_pretrained` of a model
+        writes them, the pooling, and whether vectors are normalized.
+
+        Args:
+          folder: the folder; it may exist, and its files are replaced at once.
+
+        Raises:
+          InputError: if the folder cannot be written, or the pooling is
+            "pooler", which sentence-transformers does not have.
+        """
+        if self._pooling not in sentence_transformers.POOLINGS:
+            raise InputError(
+                f"pooling={self._pooling} is not part of sentence-transformers;"
+                f" use {' or '.join(sentence_transformers.POOLINGS)}"
+            )
+        files = sentence_transformers.settings_files(
+            self.vector_size,
+            pooling=self._pooling,
+            normalize=self._normalize,
+            max_length=self._max_length,
+        )
+        write_pretrained(checkpoint_of(self._model), folder, files)
 
     def chunks(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yields the vectors of 2,048 texts at a time, in constant memory."""

@@ -223,6 +223,18 @@ def test_quick_start_runs(reader, run_blocks):
     assert output.endswith("(1, 192)\n")
 
 
+@pytest.mark.peer
+def test_embeddings_run(run_blocks, tmp_path):
+    for package in ("faiss", "sentence_transformers"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    text = page("embeddings.md")
+    output = run_blocks(text, tmp_path)
+    (shown,) = re.findall(r"\n\n```\n(.*?)```", text, re.DOTALL)
+    assert shown in output
+    (largest,) = re.findall(r"largest difference: (\S+)", output)
+    assert float(largest) < 1e-5
+
+
 @pytest.mark.long
 def test_studies_run(folder, run_blocks, tmp_path):
     shutil.copytree(folder / "my", tmp_path / "my")

@@ -128,6 +128,23 @@ def test_vectors_have_length_one(embed):
     assert embed.similarity(TEXTS[0], TEXTS[0]) == pytest.approx(1, abs=1e-5)
 
 
+def test_saved_embedders_open(checkpoint, tmp_path):
+    embed = albert_tf.SentenceEmbedder(checkpoint, pooling="cls")
+    for _ in range(2):  # It may be saved again.
+        embed.save_pretrained(tmp_path / "saved")
+    again = albert_tf.SentenceEmbedder(tmp_path / "saved")
+    np.testing.assert_array_equal(again(TEXTS), embed(TEXTS))
+    (tmp_path / "saved/sentence_bert_config.json").write_text(
+        '{"max_seq_length": 5}'
+    )
+    shorter = albert_tf.SentenceEmbedder(tmp_path / "saved")
+    assert shorter.max_length == 5
+    pooled = albert_tf.SentenceEmbedder(checkpoint, pooling="pooler")
+    with pytest.raises(InputError, match="pooling=pooler is not part of"):
+        pooled.save_pretrained(tmp_path / "pooled")
+    assert not (tmp_path / "pooled").exists()
+
+
 @pytest.mark.parametrize("texts", [3, None, [3], ["a", None], b"a", {"a": 1}])
 def test_vectors_of_what_is_no_text(embed, texts):
     with pytest.raises(InputError, match="must be a "):

@@ -42,7 +42,8 @@ _WEIGHTS = (
     ("model.weights.h5", r"task\.weights\.h5"),  # KerasHub; a task's head
 )
 _COMPANION = re.compile(
-    r"[^/]*(?<!\.index)\.json|[^/]+\.model|vocab\.txt|assets/tokenizer/.*"
+    r"[^/]*(?<!\.index)\.json|1_Pooling/config\.json|[^/]+\.model|vocab\.txt"
+    r"|assets/tokenizer/.*"
 )
 
 

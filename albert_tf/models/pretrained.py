@@ -171,7 +171,7 @@ def write_pretrained(
     Args:
       checkpoint: the model.
       folder: the folder; it may exist.
-      files: additional text files, name -> content.
+      files: additional text files, path in the folder -> content.
 
     Raises:
       InputError: if the folder is that of a run, or cannot be written to.
@@ -186,6 +186,7 @@ def write_pretrained(
         with temporary_folder(folder) as new:
             write_huggingface(checkpoint, new)
             for name, content in (files or {}).items():
+                (new / name).parent.mkdir(exist_ok=True)
                 (new / name).write_text(content, "utf-8")
             replace_folder(new, folder, marker=CONFIG_FILE)
     except StorageError:

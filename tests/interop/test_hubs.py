@@ -324,7 +324,9 @@ def test_only_needed_files_are_downloaded(hub, weights, ignored):
     wanted = [
         *weights,
         "assets/tokenizer/vocabulary.spm",
+        "1_Pooling/config.json",
         "config.json",
+        "modules.json",
         "spiece.model",
         "tokenizer.json",
         "tokenizer_config.json",

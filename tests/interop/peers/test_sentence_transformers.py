@@ -46,6 +46,37 @@ def test_it_opens_the_folder_with_mean_pooling(folder, theirs):
     )
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_it_opens_a_saved_embedder(checkpoint, tmp_path, pooling, normalize):
+    settings = {"pooling": pooling, "normalize": normalize}
+    ours = SentenceEmbedder(checkpoint, **settings)
+    ours.save_pretrained(tmp_path / "ours")
+    theirs = peer.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    assert theirs.max_seq_length == ours.max_length
+    texts = [*TEXTS, "The name of a class. " * 20]
+    np.testing.assert_allclose(
+        theirs.encode(texts), ours(texts), rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_its_models_open(checkpoint, tmp_path, pooling):
+    models = peer.sentence_transformer.modules
+    transformer = models.Transformer(str(checkpoint), max_seq_length=10)
+    pool = models.Pooling(transformer.get_embedding_dimension(), pooling)
+    theirs = peer.SentenceTransformer(
+        modules=[transformer, pool, models.Normalize()], device="cpu"
+    )
+    theirs.save(str(tmp_path / "theirs"))
+    ours = SentenceEmbedder(tmp_path / "theirs")
+    assert ours.max_length == 10
+    texts = [*TEXTS, "The name of a class. " * 20]
+    np.testing.assert_allclose(
+        ours(texts), theirs.encode(texts), rtol=0, atol=1e-5
+    )
+
+
 def test_losses(theirs):
     vectors = np.random.default_rng(0).normal(0, 1, (5, 3, 16))
     vectors = vectors.astype(np.float32)

@@ -1,0 +1,87 @@
+"""Settings in folders of sentence-transformers."""
+
+import json
+import math
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.sentence_transformers import (
+    read_max_length,
+    read_pooling,
+    settings_files,
+)
+
+TRANSFORMER = {"type": "sentence_transformers.models.Transformer", "path": ""}
+POOLING = {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}
+DENSE = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Returns `make(pooling, modules)`: a folder with these settings."""
+
+    def make(pooling, modules=(TRANSFORMER, POOLING)):
+        (tmp_path / "1_Pooling").mkdir()
+        (tmp_path / "1_Pooling/config.json").write_text(json.dumps(pooling))
+        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        return tmp_path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("config", "pooling"),
+    [
+        ({"pooling_mode": "cls", "embedding_dimension": 8}, "cls"),
+        ({"pooling_mode": ["mean"]}, "mean"),
+        (
+            {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True},
+            "mean",
+        ),
+    ],
+)
+def test_pooling(make, config, pooling):
+    assert read_pooling(make(config)) == pooling
+
+
+@pytest.mark.parametrize(
+    ("config", "modules", "message"),
+    [
+        ({"pooling_mode": "max"}, [POOLING], "'max' is not supported, only"),
+        ({"pooling_mode": ["cls", "mean"]}, [POOLING], "'cls', 'mean' is not"),
+        ({"pooling_mode": {}}, [POOLING], "{} is not supported"),
+        (
+            {"pooling_mode_mean_sqrt_len_tokens": True},
+            [POOLING],
+            "'pooling_mode_mean_sqrt_len_tokens' is not",
+        ),
+        ({"pooling_mode": "cls"}, [POOLING, DENSE], "'cls', 'Dense' is not"),
+        ({"pooling_mode": "cls"}, [TRANSFORMER], "no pooling is not supported"),
+        ({}, [{**POOLING, "path": "../1"}], "names '../1', not a folder"),
+        ({}, [{**POOLING, "path": 1}], "must be"),
+        ({}, {}, "must be"),
+        ({}, [{**POOLING, "path": "x"}], "x/config.json"),
+    ],
+)
+def test_other_models_are_refused(make, config, modules, message):
+    folder = make(config, modules)
+    with pytest.raises(InputError) as error:
+        read_pooling(folder)
+    assert message in str(error.value)
+
+
+def test_length(tmp_path):
+    assert read_max_length(tmp_path) == math.inf
+    (tmp_path / "tokenizer_config.json").write_text(
+        '{"model_max_length": 1e30}'
+    )
+    assert read_max_length(tmp_path) == 1e30
+    (tmp_path / "sentence_bert_config.json").write_text("{}")
+    assert read_max_length(tmp_path) == 1e30
+    files = settings_files(8, pooling="cls", normalize=True, max_length=9)
+    for path, content in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(content)
+    assert read_max_length(tmp_path) == 9
+    assert read_pooling(tmp_path) == "cls"
