@@ -63,7 +63,7 @@ def check_export(
         another architecture, vocabulary or task.
     """
     manifest = read_export(folder)
-    if manifest["kind"] not in IDS_KINDS:
+    if manifest["kind"] not in (*IDS_KINDS, "web"):
         check_operations(folder)
     cases = [] if model is None else source_cases(model, manifest)
     checks = [check_files(pathlib.Path(folder), manifest)]

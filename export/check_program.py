@@ -351,7 +351,12 @@ def _openvino(path: str, names: set[str]):
 
 # Kind -> a function from the path of a model and the names of its signature to
 # the runtime's name, the inputs' names, and a function from inputs to outputs.
-_RUNTIMES = {"litert": _litert, "onnx": _onnx_runtime, "openvino": _openvino}
+_RUNTIMES = {
+    "litert": _litert,
+    "onnx": _onnx_runtime,
+    "openvino": _openvino,
+    "web": _onnx_runtime,
+}
 
 
 def load_export(folder: str) -> SavedModel | IdsModel:

@@ -19,6 +19,7 @@ Kind = Literal[
     "litert",
     "onnx",
     "openvino",
+    "web",
 ]
 # Of the folder of an ONNX export.
 Layout = Literal["flat", "huggingface"]
@@ -28,13 +29,14 @@ KINDS = get_args(Kind)
 IDS_KINDS = ("litert", "onnx", "openvino")
 # Setting -> the kinds that support it. All kinds support the other settings.
 _SUPPORTED_BY = {
-    "seq_length": ("preprocessor", "text_encoder", "task", *IDS_KINDS),
+    "seq_length": ("preprocessor", "text_encoder", "task", *IDS_KINDS, "web"),
     "packed": ("encoder", "text_encoder", "task", "onnx", "openvino"),
     "layout": ("onnx",),
     "quantization": IDS_KINDS,
     "calibration_input": ("litert",),
     "calibration_examples": ("litert",),
     "resizable": ("litert",),
+    "web_packages": ("web",),
 }
 
 
@@ -58,7 +60,8 @@ class ExportConfig(TaskModuleConfig):
         "encoder: ids to vectors. preprocessor: strings to ids. text_encoder: "
         "strings to vectors. task: a fine-tuned model, strings to labels or "
         "answers. litert, onnx, openvino: a fine-tuned model or the encoder, "
-        "from ids, for TensorFlow Lite, ONNX Runtime or OpenVINO.",
+        "from ids, for TensorFlow Lite, ONNX Runtime or OpenVINO. web: a page "
+        "that runs the model in the browser.",
     )
     seq_length: int | None = setting(
         None,
@@ -102,6 +105,11 @@ class ExportConfig(TaskModuleConfig):
     )
     resizable: bool = setting(
         False, "Let a LiteRT model accept batches of any size and length."
+    )
+    web_packages: str | os.PathLike[str] | None = setting(
+        None,
+        "Folder node_modules with @huggingface/tokenizers and onnxruntime-web, "
+        "the scripts of a web page. By default npm fetches them.",
     )
     license: str = setting(
         "", "License of the weights, for the model card: Apache-2.0, ..."

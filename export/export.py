@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterator
 
 from albert_tf.config import warn_of_untrained_positions
@@ -25,6 +26,7 @@ from albert_tf.exporting.runtimes import (
 )
 from albert_tf.exporting.task import export_task
 from albert_tf.exporting.text_encoder import export_text_encoder
+from albert_tf.exporting.web_page import page_scripts, write_web_page
 from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -56,7 +58,9 @@ def export(config: ExportConfig) -> None:
     check_quantization(config.quantization, config.calibration_input)
     tuned = fine_tuned_model(config.model)
     with _without_progress():
-        if config.layout == "huggingface":
+        if config.kind == "web":
+            _export_web(config, tuned)
+        elif config.layout == "huggingface":
             _export_huggingface(config, tuned)
         elif config.kind == "task" or (config.kind in IDS_KINDS and tuned):
             _export_task(config, tuned or config.model)
@@ -130,6 +134,22 @@ def _export_huggingface(
         task=task,
         origin=origin.with_license(config.license),
     )
+
+
+def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
+    """Exports a model for browsers, with a page for it."""
+    scripts = page_scripts(config.web_packages)
+    with tempfile.TemporaryDirectory() as scratch:
+        layout = pathlib.Path(scratch, "model")
+        model_only = dataclasses.replace(
+            config,
+            kind="onnx",
+            layout="huggingface",
+            output=layout,
+            web_packages=None,
+        )
+        _export_huggingface(model_only, folder)
+        write_web_page(layout, scripts, config)
 
 
 def _export_encoder(config: ExportConfig, folder: pathlib.Path | None) -> None:

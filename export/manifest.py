@@ -18,7 +18,7 @@ from albert_tf.data.manifest import DataDescription
 from albert_tf.errors import InputError
 from albert_tf.exporting.check_program import weights_fingerprint
 from albert_tf.exporting.config import Kind, Layout, Quantization
-from albert_tf.input_files import check_not_web_address, read_json
+from albert_tf.input_files import check_not_web_address, read_json, sha256
 from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 
@@ -41,6 +41,20 @@ def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "weights": list(weights),
         "weights_sha256": weights_fingerprint(weights),
         "parameters": parameters,
+    }
+
+
+def describe_file(path: pathlib.Path) -> dict[str, Any]:
+    """Describes a file for `export.json`: its "bytes" and "sha256"."""
+    return {"bytes": path.stat().st_size, "sha256": sha256(path)}
+
+
+def describe_files(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """Describes all files in a folder for `export.json`, by relative path."""
+    return {
+        path.relative_to(folder).as_posix(): describe_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
 
 
@@ -96,7 +110,11 @@ class _Export(_ExportExtras):
 
 
 # Libraries that write an export, in addition to Keras and TensorFlow.
-_WRITERS = {"onnx": ("onnx",), "openvino": ("onnx", "openvino")}
+_WRITERS = {
+    "onnx": ("onnx",),
+    "openvino": ("onnx", "openvino"),
+    "web": ("onnx",),
+}
 
 
 def versions(kind: str) -> dict[str, str]:

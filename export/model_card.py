@@ -142,9 +142,10 @@ def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
             )
             programs.append(("MediaPipe", code))
         return programs
-    if kind in ("onnx", "openvino"):
+    if kind in ("onnx", "openvino", "web"):
         name, program = {
             "onnx": ("ONNX Runtime", _ONNX),
+            "web": ("ONNX Runtime", _ONNX),
             "openvino": ("OpenVINO", _OPENVINO),
         }[kind]
         names = values["signatures"]["serving_default"]["inputs"]
@@ -214,6 +215,8 @@ _DESCRIPTIONS = {
     "small machines.",
     "onnx": "An ALBERT for ONNX Runtime: token ids in, vectors or scores out.",
     "openvino": "An ALBERT for OpenVINO: token ids in, vectors or scores out.",
+    "web": "A web page with an ALBERT that runs in the browser. Put this "
+    "folder on any web server, or run `python -m http.server` in it.",
 }
 _PIPELINES = {
     "encoder": "feature-extraction",
@@ -274,7 +277,7 @@ def _front_matter(values: Mapping[str, Any], origin: Origin) -> str:
     # Records of other text formats have no language.
     if settings.get("text_format") == "prose":
         lines.append(f"language: {settings['language']}")
-    own = values["kind"] in IDS_KINDS
+    own = values["kind"] in (*IDS_KINDS, "web")
     lines.append(f"library_name: {values['kind'] if own else 'tensorflow'}")
     task = values.get("task") or {}
     pipeline = _PIPELINES.get(task.get("task_type", values["kind"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import pathlib
 import tempfile
@@ -37,6 +36,8 @@ from albert_tf.exporting.manifest import (
     MANIFEST,
     UNKNOWN,
     Origin,
+    describe_file,
+    describe_files,
     describe_tokenizer,
     describe_weights,
 )
@@ -133,7 +134,7 @@ def export_for_runtime(
                 for name, content in files.items():
                     archive.writestr(zipfile.ZipInfo(name, _DATE), content)
             described = {
-                **_describe_file(file),
+                **describe_file(file),
                 "calibration_examples": len(calibration or ()),
                 "resizable": program.resizable,
                 "associated_files": list(files),
@@ -149,11 +150,7 @@ def export_for_runtime(
             for name, content in files.items():
                 (folder / name).write_bytes(content)
             described = {
-                "files": {
-                    each.relative_to(folder).as_posix(): _describe_file(each)
-                    for each in sorted(folder.rglob("*"))
-                    if each.is_file()
-                },
+                "files": describe_files(folder),
                 "packed": packed,
                 "layout": config.layout,
             }
@@ -178,11 +175,6 @@ def export_for_runtime(
             },
             origin,
         )
-
-
-def _describe_file(path: pathlib.Path) -> dict[str, Any]:
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": sha256}
 
 
 def _write_onnx(

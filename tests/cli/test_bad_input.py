@@ -319,6 +319,11 @@ BAD_INPUT = {
         ("--kind=litert", "layout is not supported by kind=litert"),
         ("--layout=keras", "--layout=keras must be one of flat, huggingface"),
     ],
+    "export --kind=web --model=start --output=new": [
+        ("--web_packages=absent", "absent/@huggingface/tokenizers/dist/"),
+        ("--quantization=dynamic", "quantization is not supported by kind=web"),
+        ("--kind=onnx --web_packages=.", "web_packages is not supported by"),
+    ],
     LITERT: [
         ("--quantization=int8", "int8 requires calibration_input"),
         (

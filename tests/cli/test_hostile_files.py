@@ -44,6 +44,7 @@ READS = {
         "finetuned/words"
     ),
     "export --kind=preprocessor --model=run --output=new": "run",
+    "export --kind=onnx --layout=huggingface --model=run --output=new": "run",
     "export --check=exports/litert_encoder": "exports/litert_encoder",
     "analyze run interrupted/run": "interrupted/run",
     "analyze parameters run": "run",

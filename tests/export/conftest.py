@@ -40,7 +40,11 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 LONGEST = 40
-PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino"}
+PACKAGES = {
+    "onnx": "onnxruntime",
+    "openvino": "openvino",
+    "web": "onnxruntime",
+}
 VOCAB_SIZE = 90
 
 
@@ -312,13 +316,17 @@ class Exports(dict):
       traces: kind -> `traces` before and after the SavedModel was saved.
     """
 
-    def __init__(self, sources, folder):
+    def __init__(self, sources, folder, find_packages):
         super().__init__()
         self._sources, self._folder = sources, folder
+        self._find_packages = find_packages
         self.traces = {}
 
     def __missing__(self, kind):
-        if kind in ("onnx", "openvino"):
+        settings = {"kind": kind, "license": "Apache-2.0"}
+        if kind == "web":
+            settings["web_packages"] = self._find_packages() / "node_modules"
+        if kind in PACKAGES:
             for package in ("onnx", "tf2onnx", PACKAGES[kind]):
                 pytest.importorskip(
                     package, reason=f"{package} is not installed"
@@ -332,21 +340,21 @@ class Exports(dict):
 
         source, folder = self._sources[kind], self._folder / kind
         with unittest.mock.patch.object(tf.saved_model, "save", counted_save):
-            export(
-                ExportConfig(
-                    model=source, output=folder, kind=kind, license="Apache-2.0"
-                )
-            )
+            export(ExportConfig(model=source, output=folder, **settings))
         self.traces[kind] = counts
         self[kind] = source, folder
         return self[kind]
 
 
 @pytest.fixture(scope="session")
-def exports(pretrained, fine_tuned_run, tmp_path_factory):
+def exports(pretrained, fine_tuned_run, tmp_path_factory, request):
     """An `Exports`, shared by all tests."""
     sources = dict.fromkeys(KINDS, pretrained) | {"task": fine_tuned_run}
-    return Exports(sources, tmp_path_factory.mktemp("exports"))
+    return Exports(
+        sources,
+        tmp_path_factory.mktemp("exports"),
+        functools.partial(request.getfixturevalue, "npm_packages"),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -120,6 +120,7 @@ RUNTIMES = {
     "litert": "LiteRT",
     "onnx": "ONNX Runtime",
     "openvino": "OpenVINO",
+    "web": "ONNX Runtime",
 }
 
 

@@ -40,7 +40,7 @@ def test_exports_in_tensorflow(
 
     test_question_answering.py and test_serving.py run further tasks.
     """
-    pairs = [exports[x] for x in KINDS if x not in ("onnx", "openvino")]
+    pairs = [exports[x] for x in KINDS if x not in ("onnx", "openvino", "web")]
     for kind, settings in OTHERS.items():
         folder = tmp_path / f"other_{kind}"
         export(
