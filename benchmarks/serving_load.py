@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def _load(
     )
 
 
-def _serve(model: str, system: str) -> None:
+def _serve(model: str, system: Any) -> None:
     """Serves a model until SIGTERM; prints its address."""
     import uvicorn
 

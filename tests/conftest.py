@@ -317,7 +317,8 @@ def config():
     )
 
 
-@pytest.fixture(scope="session")
+# Not once per session: folders of tests have architectures of their own.
+@pytest.fixture(scope="module")
 def make_finetuned(config, tokenizer, tmp_path_factory):
     """Returns `make(task, **settings)`: the folder of a fine-tuned model.
 

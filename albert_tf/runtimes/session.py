@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError, import_package
+from albert_tf.models.base import MASKED_LM_POSITIONS
 from albert_tf.runtimes.config import PACKAGES, Runtime
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_graph import onnx_model
@@ -91,5 +92,9 @@ def bound_shapes(openvino: Any, network: Any, program: IdsProgram) -> None:
     position embeddings of another length and returns arbitrary numbers.
     """
     longest = program.model.config.max_position_embeddings
-    batch, length = openvino.Dimension(), openvino.Dimension(0, longest)
-    network.reshape({port: [batch, length] for port in network.inputs})
+    batch, length = openvino.Dimension(), openvino.Dimension(1, longest)
+    shapes = {port: [batch, length] for port in network.inputs}
+    for port in network.inputs:
+        if port.any_name == MASKED_LM_POSITIONS:  # There may be none.
+            shapes[port] = [batch, openvino.Dimension(0, longest)]
+    network.reshape(shapes)

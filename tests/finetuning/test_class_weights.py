@@ -41,7 +41,7 @@ def words(labels):
 )
 def test_weights_by_label_or_in_order(text, weights):
     given = parse_class_weights(text)
-    FinetuneConfig(output="a", init_from="b", class_weights=given)
+    FinetuneConfig(task="sst2", output="a", init_from="b", class_weights=given)
     assert class_weights_of(given, CLASSES, features(COUNTED)) == weights
 
 
