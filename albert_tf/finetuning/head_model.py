@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+import tensorflow as tf
+
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.input_files import shown
 from albert_tf.layers.core import dense
 from albert_tf.layers.dropout import Dropout
-from albert_tf.models.base import AlbertModel, check_dropout, check_positive
+from albert_tf.models.base import check_dropout, check_positive
 from albert_tf.models.encoder import AlbertEncoder
 
 
-class HeadModel(AlbertModel):
+class HeadModel(TaskModel):
     """Encoder, dropout and a dense layer, whose name is `HEAD`.
 
     Its inputs are `WIDTH` times as wide as the hidden states.
@@ -145,6 +150,47 @@ class LabelHeadModel(HeadModel):
             "num_labels": self.num_labels,
             "labels": self.labels and list(self.labels),
         }
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The labels, or their numbers if they have no names."""
+        return self.labels or tuple(map(str, range(self.num_labels)))
+
+    def _label_ids(self, y):
+        """Returns labels as an array, of integers for names."""
+        names = y.tolist() if hasattr(y, "tolist") else y
+        if tf.is_tensor(y) and y.dtype == tf.string:
+            if tf.is_symbolic_tensor(y):
+                return self._label_ids_in_graph(y)
+            names = y.numpy().tolist()
+        if not isinstance(names, (list, tuple)) or not names:
+            return y
+        if not isinstance(names[0], (str, bytes)):
+            return np.asarray(y) if isinstance(y, (list, tuple)) else y
+        ids = {name: i for i, name in enumerate(self.labels or ())}
+        names = [x.decode() if isinstance(x, bytes) else x for x in names]
+        for number, name in enumerate(names):
+            if name not in ids:
+                raise InputError(
+                    f"label {shown(name)} of text {number} is not one of "
+                    f"labels={self.labels}; give labels= to the model, or "
+                    "integers"
+                )
+        return np.array([ids[name] for name in names], np.int32)
+
+    def _label_ids_in_graph(self, names: tf.Tensor) -> tf.Tensor:
+        if self.labels is None:
+            raise InputError(
+                "labels are names, but the model has none; give labels= to "
+                "the model, or integers"
+            )
+        found = tf.equal(names[:, None], tf.constant(self.labels))
+        known = tf.debugging.Assert(
+            tf.reduce_all(tf.reduce_any(found, 1)),
+            ["a label is not one of", self.labels, "in", names],
+        )
+        with tf.control_dependencies([known]):
+            return tf.argmax(found, axis=1, output_type=tf.int32)
 
 
 def _check_labels(

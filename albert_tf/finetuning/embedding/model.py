@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.embedding.features import TEXT_HASHES
+from albert_tf.finetuning.embedding.known_tasks import EMBEDDING
 from albert_tf.finetuning.features import LABELS
 from albert_tf.finetuning.losses import BatchLoss
-from albert_tf.models.base import AlbertModel
+from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.models.model_graph import Tensors
 from albert_tf.training.loss import sparse_cross_entropy
 
@@ -21,12 +25,17 @@ _EXCLUDED = -1e9
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertSentenceEncoder(AlbertModel):
+class AlbertSentenceEncoder(TaskModel):
     """ALBERT with mean pooling: embeddings of sentences.
 
     Inputs are the encoder's dict. The output is the mean of the last layer over
-    all tokens, `[batch, hidden]`, float32 in any precision. The encoder has no
-    pooler.
+    all tokens, `[batch, hidden]`, float32 in any precision. Inputs `[batch,
+    texts, seq]`, such as pairs, have outputs `[batch, texts, hidden]`. The
+    encoder has no pooler.
+
+    `fit`, `evaluate` and `predict` also take strings, see `TaskModel`. Pairs
+    `(first, second)` are trained with `cosine_loss` on the cosines that they
+    should have.
 
     Args:
       config: the architecture.
@@ -34,6 +43,10 @@ class AlbertSentenceEncoder(AlbertModel):
       rematerialize: see `AlbertEncoder`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
     """
+
+    TASK_TYPES = ("embedding",)
+    TASK = EMBEDDING
+    NUM_TEXTS = (1, 2)
 
     def __init__(
         self,
@@ -55,7 +68,27 @@ class AlbertSentenceEncoder(AlbertModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to embeddings `[batch, hidden]`."""
-        return self.encoder.mean_output(inputs, training=training)
+        inputs = named_inputs(inputs, ENCODER_INPUTS)
+        *examples, length = ops.shape(inputs["input_word_ids"])
+        rows = {n: ops.reshape(x, (-1, length)) for n, x in inputs.items()}
+        means = self.encoder.mean_output(rows, training=training)
+        return ops.reshape(means, (*examples, self.config.hidden_size))
+
+    def _sequences(self, preprocessor, texts, y, sample_weight):
+        count = len(texts)
+        if tf.executing_eagerly():
+            xp, rows = np, [text for part in texts for text in part]
+        else:
+            xp, rows = tf, tf.concat(texts, 0)
+        sequences, y, sample_weight = super()._sequences(
+            preprocessor, [rows], y, sample_weight
+        )
+        if count > 1:
+            sequences = {
+                name: xp.stack(xp.split(x, count), 1)
+                for name, x in sequences.items()
+            }
+        return sequences, y, sample_weight
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `from_config`."""
@@ -64,6 +97,20 @@ class AlbertSentenceEncoder(AlbertModel):
             "packed": self.encoder.packed,
             "rematerialize": self.encoder.rematerialize,
         }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+def cosine_loss(y_true, y_pred):
+    """Returns squared errors of the cosines of pairs, a loss for `compile`.
+
+    Args:
+      y_true: the cosine that a pair should have, `[batch]`.
+      y_pred: embeddings `[batch, 2, hidden]`.
+    """
+    unit = ops.normalize(y_pred, axis=-1)
+    cosines = ops.sum(unit[:, 0] * unit[:, 1], axis=-1)
+    targets = ops.reshape(ops.cast(y_true, cosines.dtype), (-1,))
+    return ops.square(cosines - targets)
 
 
 class EmbeddingLoss(BatchLoss):

@@ -11,14 +11,13 @@ from albert_tf.finetuning.embedding.examples import (
     EmbeddingExample,
     read_embedding_examples,
 )
+from albert_tf.finetuning.embedding.known_tasks import EMBEDDING
 from albert_tf.finetuning.embedding.scores import (
-    CORRELATIONS,
     bag_of_words_scores,
     check_metrics,
     embedding_scores,
     mean_embeddings,
 )
-from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 
 
@@ -32,20 +31,13 @@ class Embedding(TaskType):
     name = "embedding"
     loss_settings = ("temperature",)
     has_head = False
-    default_settings: ClassVar = {"max_seq_length": 128}
+    default_settings: ClassVar = EMBEDDING.settings
     reads_lines = True
 
     @classmethod
     def known_tasks(cls):
         """Returns `embedding`, whose files are the user's own."""
-        return (
-            TaskConfig(
-                name=cls.name,
-                task_type=cls.name,
-                metrics=CORRELATIONS,
-                settings=cls.default_settings,
-            ),
-        )
+        return (EMBEDDING,)
 
     def check_settings(self):
         """Checks that a sequence has room for a text."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.head_model import HeadModel
+from albert_tf.finetuning.multiple_choice.features import choice_sequences
+from albert_tf.finetuning.multiple_choice.known_tasks import RACE
 from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 
@@ -16,7 +20,9 @@ class AlbertMultipleChoice(HeadModel):
     """ALBERT with a multiple-choice head: one logit for each choice.
 
     The pooled output of each choice goes through dropout and a dense layer.
-    Inputs are the encoder's dict, each with the shape `[batch, choices, seq]`.
+    Inputs are the encoder's dict, each with the shape `[batch, choices, seq]`;
+    `fit`, `evaluate` and `predict` also take strings, see `TaskModel`: a tuple
+    of contexts, questions and options `[examples, choices]`.
     The output is logits `[batch, choices]`, float32 in any precision, to be
     normalized by a softmax over the choices. No weight depends on the number of
     choices.
@@ -36,6 +42,10 @@ class AlbertMultipleChoice(HeadModel):
 
     HEAD = "choice_head"
     INPUT_RANK = 3
+    TASK_TYPES = ("multiple_choice",)
+    TASK = RACE
+    NUM_TEXTS = (3,)
+    LAST_RANK = 2
 
     def __init__(
         self,
@@ -76,6 +86,42 @@ class AlbertMultipleChoice(HeadModel):
             shape = (batch, choices, heads, length, length)
             attentions = [ops.reshape(x, shape) for x in attentions]
         return with_attentions(logits, attentions)
+
+    def _default_settings(self):
+        longest = self.max_seq_length // 4
+        settings = super()._default_settings()
+        return {
+            **settings,
+            "max_qa_length": min(settings["max_qa_length"], longest),
+        }
+
+    def _sequences(self, preprocessor, texts, y, sample_weight):
+        contexts, questions, options = texts
+        options = tf.convert_to_tensor(options)
+        shape = tf.shape(options)
+        sequences = choice_sequences(
+            preprocessor,
+            contexts,
+            tf.convert_to_tensor(questions),
+            tf.reshape(options, [-1]),
+            example=_rows(shape[0], shape[1]),
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self._settings["max_qa_length"],
+        )
+        if tf.executing_eagerly():
+            shape = shape.numpy()
+            form = [*shape, -1]
+            sequences = {n: np.reshape(x, form) for n, x in sequences.items()}
+        else:
+            form = [shape[0], options.shape[1] or shape[1], -1]
+            sequences = {n: tf.reshape(x, form) for n, x in sequences.items()}
+        return sequences, self._targets(y), sample_weight
+
+
+def _rows(examples, choices):
+    """Returns the example of each option, int32 `[options]`."""
+    rows = tf.repeat(tf.range(examples), choices)
+    return rows.numpy() if tf.executing_eagerly() else rows
 
 
 def _shape_of_choices(word_ids):

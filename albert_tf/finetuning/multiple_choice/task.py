@@ -21,7 +21,11 @@ from albert_tf.finetuning.multiple_choice.examples import (
     read_dream,
     read_race,
 )
-from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.multiple_choice.known_tasks import (
+    DEFAULT_SETTINGS,
+    DREAM,
+    RACE,
+)
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
@@ -39,7 +43,7 @@ class MultipleChoice(TaskType):
 
     name = "multiple_choice"
     loss_settings = ("label_smoothing",)
-    default_settings: ClassVar = {"max_seq_length": 512, "max_qa_length": 128}
+    default_settings: ClassVar = DEFAULT_SETTINGS
     custom_metrics = False
 
     @property
@@ -59,24 +63,7 @@ class MultipleChoice(TaskType):
     @classmethod
     def known_tasks(cls):
         """Returns RACE and DREAM."""
-        splits = ("train", "dev", "test")
-        return tuple(
-            TaskConfig(
-                name=name,
-                task_type=cls.name,
-                metrics=("accuracy",),
-                settings=cls.default_settings,
-                source={
-                    "reader": name,
-                    "folder": folder,
-                    "files": {split: split + ending for split in splits},
-                },
-            )
-            for name, folder, ending in (
-                ("race", "RACE", ""),
-                ("dream", "dream", ".json"),
-            )
-        )
+        return RACE, DREAM
 
     def read_examples(self, path, *, bad, labelled, training=False):
         """Reads the questions of a file or folder of RACE or DREAM."""

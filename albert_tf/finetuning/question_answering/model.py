@@ -13,10 +13,15 @@ from albert_tf.finetuning.question_answering.features import (
     P_MASK,
     START_POSITIONS,
 )
+from albert_tf.finetuning.question_answering.known_tasks import SQUAD_1, SQUAD_2
+from albert_tf.finetuning.question_answering.string_windows import (
+    window_arrays,
+    window_dataset,
+)
+from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.layers.core import LayerNorm, add_bias, dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.models.base import (
-    AlbertModel,
     check_dropout,
     check_positive,
     with_attentions,
@@ -31,7 +36,7 @@ _MASKED_SCORE = -1e30
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertQuestionAnswering(AlbertModel):
+class AlbertQuestionAnswering(TaskModel):
     """ALBERT with one of the original's two heads for question answering.
 
     `head="v1"` (SQuAD 1.1) is a dense layer. Inputs are the encoder's dict.
@@ -56,6 +61,16 @@ class AlbertQuestionAnswering(AlbertModel):
     `[batch, seq]` and `is_impossible_logits`. Log-probabilities are -1e30 where
     `p_mask` is 1.
 
+    `fit`, `evaluate` and `predict` also take strings, see `TaskModel`: a tuple
+    of questions and contexts. There is a row for each window of a context.
+    `fit` takes `(answers, starts)`, texts and their first characters in the
+    contexts; an empty answer stands for a question without one. Losses belong
+    to the outputs:
+
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("adam", {"start_logits": loss, "end_logits": loss})
+        model.fit((["Who?"], ["It was Anna."]), (["Anna"], [7]))
+
     Outputs other than indices are float32 in any precision. The encoder has no
     pooler.
 
@@ -76,6 +91,9 @@ class AlbertQuestionAnswering(AlbertModel):
       InputError: If `head`, `dropout`, `start_n_top` or `end_n_top` is invalid.
     """
 
+    TASK_TYPES = ("question_answering",)
+    TASK = SQUAD_1
+    NUM_TEXTS = (2,)
     HEAD_ARGUMENTS: ClassVar = {"head": " or ".join(map(repr, HEADS))}
 
     def __init__(
@@ -102,6 +120,7 @@ class AlbertQuestionAnswering(AlbertModel):
         super().__init__(config, **{"name": "span_labeler", **kwargs})
         self.head = head
         if head == "joint":
+            self.TASK = SQUAD_2
             self.INPUTS = (*ENCODER_INPUTS, P_MASK)
         self.head_dropout = dropout
         self.start_n_top = start_n_top
@@ -151,6 +170,26 @@ class AlbertQuestionAnswering(AlbertModel):
                 training=training,
             )
         return with_attentions(outputs, encoded.get("attentions"))
+
+    def _default_settings(self):
+        settings = self.TASK.settings
+        # As in the original: 128 and 64 for a length of 384.
+        length = self.max_seq_length
+        return {
+            **settings,
+            "doc_stride": min(settings["doc_stride"], max(1, length // 3)),
+            "max_query_length": min(settings["max_query_length"], length // 6),
+            "start_n_top": self.start_n_top,
+            "end_n_top": self.end_n_top,
+        }
+
+    def _sequences(self, preprocessor, texts, y, sample_weight):
+        return window_arrays(
+            preprocessor.tokenizer, self._settings, texts, y, sample_weight
+        )
+
+    def _dataset(self, tokenizer, data):
+        return window_dataset(tokenizer, self._settings, data)
 
     @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):

@@ -26,11 +26,16 @@ from albert_tf.finetuning.question_answering.features import (
     question_windows,
     window_features,
 )
+from albert_tf.finetuning.question_answering.known_tasks import (
+    CMRC,
+    DEFAULT_SETTINGS,
+    SQUAD_1,
+    SQUAD_2,
+)
 from albert_tf.finetuning.question_answering.metrics import (
     RULES,
     best_thresholds,
 )
-from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 
 
@@ -44,48 +49,14 @@ class QuestionAnswering(TaskType):
     """
 
     name = "question_answering"
-    default_settings: ClassVar = {
-        **dataclasses.asdict(WindowSettings()),
-        "head": "v1",
-        "start_n_top": 5,
-        "end_n_top": 5,
-        "n_best": 20,
-        "max_answer_length": 30,
-        "rules": "squad1.1",
-        "null_threshold": None,
-    }
+    default_settings: ClassVar = DEFAULT_SETTINGS
     custom_metrics = False
     perfect_score = 100.0
 
     @classmethod
     def known_tasks(cls):
         """Returns SQuAD 1.1 and 2.0 and CMRC 2018."""
-        squad = {"train": "train-v{}.json", "dev": "dev-v{}.json"}
-        cmrc = {x: f"cmrc2018_{x}.json" for x in ("train", "dev")}
-        cmrc["test"] = "cmrc2018_trial.json"
-        joint = {"head": "joint", "rules": "squad2.0"}
-        long = {"max_seq_length": 512, "rules": "cmrc"}
-        return tuple(
-            TaskConfig(
-                name=name,
-                task_type=cls.name,
-                metrics=("f1", metric),
-                settings={**cls.default_settings, **settings},
-                source={
-                    "reader": reader,
-                    "folder": folder,
-                    "files": {
-                        split: file.format(name.removeprefix("squad"))
-                        for split, file in files.items()
-                    },
-                },
-            )
-            for name, reader, folder, metric, files, settings in (
-                ("squad1.1", "squad", "squad", "exact_match", squad, {}),
-                ("squad2.0", "squad", "squad", "exact", squad, joint),
-                ("cmrc2018", "cmrc", "cmrc2018", "exact_match", cmrc, long),
-            )
-        )
+        return SQUAD_1, SQUAD_2, CMRC
 
     def check_settings(self):
         """Checks the lengths, and whether null scores require a joint head."""

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import keras
+import numpy as np
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import CrossEntropyLoss
+from albert_tf.finetuning.serving import split, strip
+from albert_tf.finetuning.token_classification.features import word_sequences
+from albert_tf.finetuning.token_classification.known_tasks import NER
 from albert_tf.models.base import with_attentions
+
+# A control character, which has no pieces.
+_NO_WORD = "\x01"
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -18,6 +28,15 @@ class AlbertTokenClassifier(LabelHeadModel):
     encoder's dict. The output is logits `[batch, seq, num_labels]`, float32 in
     any precision. Those of padding are meaningless, so `fit` needs sample
     weights `[batch, seq]` that are 0 there.
+
+    `fit`, `evaluate` and `predict` also take strings, see `TaskModel`:
+    sentences, whose words are separated by white space. Labels are lists, or
+    strings, of a label for each word. They belong to the first pieces of
+    words; all others get the weight 0. Words that do not fit into
+    `max_seq_length` are left out. Metrics are `weighted_metrics`:
+
+        model.compile("adam", loss, weighted_metrics=["accuracy"])
+        model.fit(["Anna lives here"], ["PERSON O O"])
 
     Args:
       config: the architecture.
@@ -36,6 +55,8 @@ class AlbertTokenClassifier(LabelHeadModel):
     """
 
     HEAD = "token_head"
+    TASK_TYPES = ("token_classification",)
+    TASK = NER
     NAME = "token_classifier"
     POOLER = False
 
@@ -45,6 +66,70 @@ class AlbertTokenClassifier(LabelHeadModel):
         states = self.dropout(outputs["sequence_output"], training=training)
         logits = self.token_head(states)
         return with_attentions(logits, outputs.get("attentions"))
+
+    def _task(self, num_texts):
+        self.labels = self.label_names
+        task = super()._task(num_texts)
+        return dataclasses.replace(task, labels=self.labels)
+
+    def _sequences(self, preprocessor, texts, y, sample_weight):
+        eager = tf.executing_eagerly()
+        (sentences,) = texts
+        sentences = tf.convert_to_tensor(sentences)
+        # A word without pieces stands for an empty sentence.
+        words = split(tf.where(strip(sentences) == "", _NO_WORD, sentences))
+        counts = tf.cast(words.row_lengths(), tf.int32)
+        made = word_sequences(
+            preprocessor,
+            words.flat_values,
+            counts.numpy() if eager else counts,
+            self.max_seq_length,
+        )
+        # A row for each sentence: the first of its sequences.
+        sequence_of = tf.cast(made.sequence_of, tf.int32)
+        rows = tf.gather(sequence_of, tf.cumsum(counts, exclusive=True))
+        inputs = {name: tf.gather(x, rows) for name, x in made.inputs.items()}
+        weights = None
+        if y is not None:
+            labels = _ragged(y)
+            if eager:
+                _check_counts(counts, labels.row_lengths())
+            sentence_of = tf.cast(words.value_rowids(), tf.int32)
+            kept = tf.gather(rows, sentence_of) == sequence_of
+            position_of = tf.cast(made.position_of, tf.int32)
+            places = tf.stack([sentence_of, position_of], axis=1)[kept]
+            shape = tf.shape(inputs["input_word_ids"])
+            ids = tf.cast(self._label_ids(labels.flat_values), tf.int32)
+            y = tf.scatter_nd(places, ids[kept], shape)
+            ones = tf.ones(tf.shape(places)[:1])
+            weights = tf.scatter_nd(places, ones, shape)
+            if sample_weight is not None:
+                weights *= tf.cast(sample_weight, tf.float32)[:, None]
+        values = inputs, y, weights
+        if eager:
+            values = tf.nest.map_structure(
+                lambda x: None if x is None else x.numpy(), values
+            )
+        return values
+
+
+def _ragged(y) -> tf.RaggedTensor:
+    """Returns the labels of words, one row for each sentence."""
+    if not tf.is_tensor(y):
+        y = tf.ragged.constant([list(x) if np.ndim(x) else x for x in y])
+    if isinstance(y, tf.RaggedTensor):
+        return y
+    return split(y) if y.shape.rank == 1 else tf.RaggedTensor.from_tensor(y)
+
+
+def _check_counts(words, labels) -> None:
+    for number, (count, given) in enumerate(
+        zip(words.numpy(), labels.numpy(), strict=True)
+    ):
+        if count != given:
+            raise InputError(
+                f"sentence {number} has {count} words, but {given} labels"
+            )
 
 
 class TokenClassificationLoss(CrossEntropyLoss):

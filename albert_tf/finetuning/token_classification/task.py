@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 
-from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
 from albert_tf.finetuning.token_classification.baselines import (
@@ -17,6 +16,7 @@ from albert_tf.finetuning.token_classification.examples import (
     labels_of,
     read_conll,
 )
+from albert_tf.finetuning.token_classification.known_tasks import NER
 from albert_tf.finetuning.token_classification.metrics import sequence_metrics
 
 
@@ -33,17 +33,7 @@ class TokenClassification(TaskType):
     @classmethod
     def known_tasks(cls):
         """Returns `ner`, with files in the format of CoNLL's shared tasks."""
-        splits = ("train", "dev", "test")
-        files = {name: f"{name}.txt" for name in splits}
-        return (
-            TaskConfig(
-                name="ner",
-                task_type=cls.name,
-                metrics=("f1", "precision", "recall", "accuracy"),
-                settings=cls.default_settings,
-                source={"reader": "conll", "folder": "ner", "files": files},
-            ),
-        )
+        return (NER,)
 
     def check_settings(self):
         """Checks that a sequence has room for one piece."""

@@ -208,9 +208,9 @@ def test_saved_pairs_and_numbers(make, tmp_path):
     ("x", "y", "message"),
     [
         ("a text", None, r"give a list, \[text\]"),
-        (("a", "b"), None, "two lists of texts"),
+        (("a", "b"), None, "must be lists of texts"),
         ([("a", "b")], None, "a tuple of two lists"),
-        ((["a"], ["b", "c"]), None, "1 first and 2 second texts"),
+        ((["a"], ["b", "c"]), None, "1 and 2 texts must be as many"),
         (["a", 3], None, "text 1, 3, must be a string"),
         (np.array([["a"]]), None, r"shape \[1, 1\]"),
         (["a"], ["great"], "label 'great' of text 0"),

@@ -1,0 +1,187 @@
+"""Windows of questions and contexts given as strings, for Keras's `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.features import INPUTS
+from albert_tf.finetuning.question_answering.examples import (
+    Answer,
+    QuestionAnsweringExample,
+)
+from albert_tf.finetuning.question_answering.features import (
+    END_POSITIONS,
+    IS_IMPOSSIBLE,
+    P_MASK,
+    START_POSITIONS,
+    WindowSettings,
+    question_windows,
+    window_features,
+)
+from albert_tf.finetuning.task_model import as_strings
+from albert_tf.input_files import shown
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# Output of the model -> its label, by head.
+_LABELS = {
+    "v1": {"start_logits": START_POSITIONS, "end_logits": END_POSITIONS},
+    "joint": {
+        "start_log_probs": START_POSITIONS,
+        "end_log_probs": END_POSITIONS,
+        "is_impossible_logits": IS_IMPOSSIBLE,
+    },
+}
+
+
+def window_arrays(
+    tokenizer: Tokenizer,
+    settings: Mapping[str, Any],
+    texts: Sequence[Sequence[str]],
+    y: tuple[Any, Any] | None,
+    sample_weight: Any,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray] | None, Any]:
+    """Returns inputs, targets by output and weights of windows.
+
+    Args:
+      tokenizer: tokenizer of the model.
+      settings: settings of the task.
+      texts: questions and contexts.
+      y: answers and their first characters in the contexts; None for windows
+        without targets.
+      sample_weight: weights of the questions, or None.
+
+    Raises:
+      InputError: if an answer is not where it is said to be.
+    """
+    head = settings["head"]
+    lengths = {
+        name: settings[name]
+        for name in ("max_seq_length", "doc_stride", "max_query_length")
+    }
+    windows = list(
+        question_windows(
+            _examples(texts, y, head),
+            tokenizer,
+            WindowSettings(**lengths),
+            labelled=y is not None,
+        )
+    )
+    features = window_features(
+        windows,
+        pad_id=tokenizer.pad_id,
+        head=head,
+        labelled=y is not None,
+    )
+    batch = features.pad(range(len(features)))
+    if sample_weight is not None:
+        counts = [len(each) for each in windows]
+        sample_weight = np.repeat(np.asarray(sample_weight), counts)
+    targets = None
+    if y is not None:
+        targets = {name: batch[x] for name, x in _LABELS[head].items()}
+    return (
+        {name: batch[name] for name in _inputs(head, y is not None)},
+        targets,
+        sample_weight,
+    )
+
+
+def window_dataset(
+    tokenizer: Tokenizer, settings: Mapping[str, Any], data: tf.data.Dataset
+) -> tf.data.Dataset:
+    """Returns a dataset of windows of batches of strings, made in Python.
+
+    Args:
+      tokenizer, settings: see `window_arrays`.
+      data: batches of `(questions, contexts)`, alone, with `(answers, starts)`,
+        or with these and weights.
+    """
+    head = settings["head"]
+
+    def prepare(x, y=None, sample_weight=None):
+        given = {"x": x, "y": y, "sample_weight": sample_weight}
+        given = {name: x for name, x in given.items() if x is not None}
+        inputs, outputs = _inputs(head, y is not None), ()
+        if y is not None:
+            outputs = tuple(_LABELS[head])
+
+        def run(*arrays):
+            found = tf.nest.pack_sequence_as(given, arrays)
+            texts = [as_strings(part) for part in found["x"]]
+            made, targets, weights = window_arrays(
+                tokenizer,
+                settings,
+                texts,
+                found.get("y"),
+                found.get("sample_weight"),
+            )
+            values = [made[name] for name in inputs]
+            values += (targets or {}).values()
+            return values + ([] if weights is None else [np.float32(weights)])
+
+        types = [tf.int32] * (len(inputs) + len(outputs))
+        types += [tf.float32] * (sample_weight is not None)
+        values = tf.numpy_function(run, tf.nest.flatten(given), types)
+        ranks = [1 if name == START_POSITIONS else 2 for name in inputs]
+        for value, rank in zip(values, ranks, strict=False):
+            value.set_shape([None] * rank)
+        for value in values[len(inputs) :]:
+            value.set_shape([None])
+        targets = dict(zip(outputs, values[len(inputs) :], strict=False))
+        return keras.utils.pack_x_y_sample_weight(
+            dict(zip(inputs, values, strict=False)),
+            targets or None,
+            None if sample_weight is None else values[-1],
+        )
+
+    return data.map(prepare).prefetch(tf.data.AUTOTUNE)
+
+
+def _inputs(head: str, labelled: bool) -> tuple[str, ...]:
+    if head == "v1":
+        return INPUTS
+    return (*INPUTS, P_MASK, *([START_POSITIONS] if labelled else []))
+
+
+def _examples(
+    texts: Sequence[Sequence[str]], y: tuple[Any, Any] | None, head: str
+) -> list[QuestionAnsweringExample]:
+    answers: Sequence[Any] = [None] * len(texts[0])
+    if y is not None:
+        if not isinstance(y, tuple) or len(y) != 2:
+            raise InputError(
+                "targets of questions must be a tuple (answers, starts)"
+            )
+        starts = np.asarray(y[1]).tolist()
+        answers = list(zip(as_strings(y[0]), starts, strict=True))
+    examples = []
+    for number, (question, context, answer) in enumerate(
+        zip(*texts, answers, strict=True)
+    ):
+        text, start = answer or ("", -1)
+        if text and context[start : start + len(text)] != text:
+            raise InputError(
+                f"answer {shown(text)} of question {number} does not start at "
+                f"character {start} of the context"
+            )
+        if answer and not text and head == "v1":
+            raise InputError(
+                f"question {number} has no answer, which requires head='joint'"
+            )
+        examples.append(
+            QuestionAnsweringExample(
+                id=str(number),
+                question=question,
+                context=context,
+                answers=(Answer(text=text, start=start),) if text else (),
+                is_impossible=answer is not None and not text,
+                location=f"question {number}",
+            )
+        )
+    return examples

@@ -1,0 +1,341 @@
+"""Task models whose `fit`, `evaluate` and `predict` take strings."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.serving import Preprocessor, text_sequences
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+from albert_tf.input_files import read_text, shown
+from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
+from albert_tf.models.base import AlbertModel
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
+
+if TYPE_CHECKING:
+    from typing import Self  # new in Python 3.11
+
+# Keras's default.
+_BATCH_SIZE = 32
+# Batches of datasets have lengths that are multiples of it, as XLA compiles a
+# training step for each length.
+_LENGTH_MULTIPLE = 32
+
+
+class TaskModel(AlbertModel):
+    """A model whose `fit`, `evaluate` and `predict` take strings.
+
+    Where these methods take inputs, they also take strings: a list, array or
+    tensor of them `[examples]`; a tuple of these if an example has several,
+    such as a pair of texts; or a `tf.data.Dataset` with such `x`, batched or
+    not. (As in Keras, a dataset of tuples is one of `(x, y)` or
+    `(x, y, sample_weight)`.) They are prepared as by `albert finetune`, with
+    the model's tokenizer.
+
+    Attributes:
+      task_config: the task that the model was trained for with strings, or by
+        `albert finetune`; saved by `save_pretrained`. None if there is none.
+      max_seq_length: the length in tokens to which texts are truncated.
+    """
+
+    # Names of the task types that have this model.
+    TASK_TYPES: ClassVar[Sequence[str]]
+    # The known task that a model is trained for with strings.
+    TASK: TaskConfig
+    # How many strings, or lists of them, an example may have.
+    NUM_TEXTS: ClassVar[Sequence[int]] = (1,)
+    # Rank of the last of them: 2 for the options of questions.
+    LAST_RANK: ClassVar[int] = 1
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        self.task_config: TaskConfig | None = None
+        self.max_seq_length = min(
+            TaskType.default_settings["max_seq_length"],
+            config.num_trained_positions,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls, path: str | os.PathLike[str], **arguments: Any
+    ) -> Self:
+        """Creates a model from a checkpoint; see `AlbertModel`.
+
+        A model that was fine-tuned keeps its task and length.
+        """
+        model = super().from_pretrained(path, **arguments)
+        folder = fine_tuned_model(path)
+        if folder is not None and not arguments.get("new_head"):
+            file = folder / TASK_FILE
+            task = TaskConfig.from_json(read_text(file), os.fspath(file))
+            same = (task.labels or None) == getattr(model, "labels", None)
+            if task.task_type in cls.TASK_TYPES and same:
+                model.task_config = task
+                model.max_seq_length = task.settings["max_seq_length"]
+        return model
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        epochs=1,
+        verbose="auto",
+        callbacks=None,
+        validation_split=0.0,
+        validation_data=None,
+        **kwargs,
+    ):
+        """Trains the model, like `keras.Model.fit`; `x` may be strings.
+
+        Raises:
+          InputError: if texts or labels are not valid, or the model has no
+            tokenizer.
+        """
+        count = self._num_texts(x)
+        if count:
+            self.task_config = self._task(count)
+        elif self.task_config is not None:
+            # The scores are those of the old weights.
+            self.task_config = dataclasses.replace(
+                self.task_config, scores={}, baselines={}
+            )
+        x, y, sample_weight = self._arrays(
+            x, y, kwargs.pop("sample_weight", None), batch_size
+        )
+        if isinstance(validation_data, (list, tuple)):
+            given = tuple(validation_data)
+            val_x, val_y, weights = keras.utils.unpack_x_y_sample_weight(given)
+            data = self._arrays(val_x, val_y, weights, batch_size)
+            validation_data = data[: len(given)]
+        elif validation_data is not None:
+            validation_data, _, _ = self._arrays(
+                validation_data, None, None, batch_size
+            )
+        return super().fit(
+            x,
+            y,
+            batch_size=batch_size,
+            epochs=epochs,
+            verbose=verbose,
+            callbacks=callbacks,
+            validation_split=validation_split,
+            validation_data=validation_data,
+            sample_weight=sample_weight,
+            **kwargs,
+        )
+
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        **kwargs,
+    ):
+        """Evaluates the model, like `keras.Model.evaluate`; see `fit`."""
+        x, y, sample_weight = self._arrays(x, y, sample_weight, batch_size)
+        return super().evaluate(
+            x,
+            y,
+            batch_size=batch_size,
+            verbose=verbose,
+            sample_weight=sample_weight,
+            **kwargs,
+        )
+
+    def predict(self, x, batch_size=None, **kwargs):
+        """Returns the outputs, like `keras.Model.predict`; see `fit`."""
+        x, _, _ = self._arrays(x, None, None, batch_size)
+        return super().predict(x, batch_size=batch_size, **kwargs)
+
+    def _extra_files(self) -> dict[str, str]:
+        if self.task_config is None:
+            return {}
+        task = dataclasses.replace(self.task_config, settings=self._settings)
+        return {TASK_FILE: task.to_json()}
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The settings of the task, with the model's length."""
+        if self.task_config is not None:
+            settings = self.task_config.settings
+        else:
+            settings = self._default_settings()
+        return {**settings, "max_seq_length": self.max_seq_length}
+
+    def _default_settings(self) -> dict[str, Any]:
+        """Returns the settings of a new task, for `max_seq_length`."""
+        return dict(self.TASK.settings)
+
+    def _task(self, num_texts: int) -> TaskConfig:
+        """Returns the task to train for."""
+        del num_texts
+        task = self.task_config or self.TASK
+        return dataclasses.replace(
+            task, settings=self._settings, scores={}, baselines={}
+        )
+
+    def _check_texts(self, num_texts: int) -> Tokenizer:
+        """Checks that the model takes such texts; returns its tokenizer."""
+        del num_texts
+        if self.tokenizer is None:
+            raise InputError(
+                f"{type(self).__name__} has no tokenizer for texts; set "
+                "model.tokenizer = "
+                'albert_tf.AlbertTokenizer.from_file("spiece.model")'
+            )
+        positions = self.config.max_position_embeddings
+        if not 5 <= self.max_seq_length <= positions:
+            raise InputError(
+                f"max_seq_length={self.max_seq_length} must be in [5, "
+                f"{positions}]; {positions} is the model's "
+                "max_position_embeddings"
+            )
+        return self.tokenizer
+
+    def _sequences(
+        self, preprocessor: Preprocessor, texts: Sequence[Any], y, sample_weight
+    ):
+        """Makes inputs, targets and weights, eagerly or in a graph.
+
+        Args:
+          preprocessor: tokenizes strings.
+          texts: the strings of each text of the examples, lists or tensors.
+          y, sample_weight: as given, or None.
+        """
+        sequences = text_sequences(
+            preprocessor,
+            texts,
+            self.max_seq_length,
+            multiple=1 if tf.executing_eagerly() else _LENGTH_MULTIPLE,
+        )
+        return sequences, self._targets(y), sample_weight
+
+    def _targets(self, y):
+        """Returns targets as an array or tensor."""
+        return np.asarray(y) if isinstance(y, (list, tuple)) else y
+
+    def _arrays(self, x, y, sample_weight, batch_size):
+        """Returns the arguments of Keras's methods with ids for texts."""
+        count = self._num_texts(x)
+        if not count:
+            return x, self._targets(y), sample_weight
+        tokenizer = self._check_texts(count)
+        if isinstance(x, tf.data.Dataset):
+            if tf.nest.flatten(x.element_spec)[0].shape.rank == 0:
+                x = x.batch(batch_size or _BATCH_SIZE)
+            return self._dataset(tokenizer, x), y, sample_weight
+        *first, last = x if count > 1 else [x]
+        texts = [*map(as_strings, first), as_strings(last, self.LAST_RANK)]
+        sizes = [len(part) for part in texts]
+        if len(set(sizes)) > 1:
+            raise InputError(
+                f"{' and '.join(map(str, sizes))} texts must be as many"
+            )
+        if isinstance(sample_weight, (list, tuple)):
+            sample_weight = np.asarray(sample_weight)
+        preprocessor = EagerPreprocessor(tokenizer, self.max_seq_length)
+        return self._sequences(preprocessor, texts, y, sample_weight)
+
+    def _dataset(
+        self, tokenizer: Tokenizer, data: tf.data.Dataset
+    ) -> tf.data.Dataset:
+        """Returns a dataset of batches with ids for texts."""
+        preprocessor = GraphPreprocessor(tokenizer, self.max_seq_length)
+
+        def prepare(x, y=None, sample_weight=None):
+            texts = x if isinstance(x, tuple) else (x,)
+            return keras.utils.pack_x_y_sample_weight(
+                *self._sequences(preprocessor, texts, y, sample_weight)
+            )
+
+        return data.map(prepare, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+    def _num_texts(self, x: Any) -> int:
+        """Returns the number of texts of an example; 0 if inputs are not texts.
+
+        Raises:
+          InputError: if texts are not given as described in `TaskModel`.
+        """
+        several = " or ".join(str(n) for n in self.NUM_TEXTS if n > 1)
+        if isinstance(x, tf.data.Dataset):
+            spec = x.element_spec
+            spec = spec[0] if isinstance(spec, tuple) else spec
+            parts = spec if isinstance(spec, tuple) else (spec,)
+            is_text = [getattr(s, "dtype", None) == tf.string for s in parts]
+            count = len(parts) if all(is_text) else 0
+        elif isinstance(x, (str, bytes)):
+            raise InputError(f"{shown(x)} is one text; give a list, [text]")
+        elif isinstance(x, tuple):
+            if x and any(isinstance(part, (str, bytes)) for part in x):
+                raise InputError(
+                    "a tuple must be lists of texts, such as (first, second); "
+                    "give single texts as a list"
+                )
+            count = len(x) if x and all(map(_is_texts, x)) else 0
+        else:
+            if isinstance(x, list) and x and isinstance(x[0], (list, tuple)):
+                if x[0] and isinstance(x[0][0], (str, bytes)):
+                    raise InputError(
+                        "pairs of texts must be a tuple of two lists, (first, "
+                        "second)"
+                    )
+            count = int(_is_texts(x))
+        if count and count not in self.NUM_TEXTS:
+            wanted = "one text"
+            if several:
+                wanted = f"a tuple of {several} lists of texts"
+            raise InputError(
+                f"{type(self).__name__} takes {wanted}, not {count}"
+            )
+        return count
+
+
+def _is_texts(x: Any) -> bool:
+    if tf.is_tensor(x):
+        return x.dtype == tf.string
+    if isinstance(x, list):
+        while isinstance(x, (list, tuple)) and x:
+            x = x[0]
+        return isinstance(x, (str, bytes))
+    # NumPy's arrays and pandas's columns.
+    kind = getattr(getattr(x, "dtype", None), "kind", "")
+    return kind in ("U", "S", "O", "T")
+
+
+def as_strings(texts: Any, rank: int = 1) -> list[Any]:
+    """Returns texts as a list of `str`, or with rank 2 as lists of them."""
+    if tf.is_tensor(texts):
+        texts = texts.numpy()
+    if rank == 2 and np.ndim(texts[0]) == 1:
+        rows = [as_strings(row) for row in texts]
+        if len({len(row) for row in rows}) > 1:
+            raise InputError(
+                "examples have different numbers of options; give each as many"
+            )
+        return rows
+    shape = getattr(texts, "shape", (len(texts),))
+    if len(shape) != rank:
+        form = "[examples, options]" if rank == 2 else "[examples]"
+        raise InputError(
+            f"texts of shape {list(shape)} must have the shape {form}"
+        )
+    strings = []
+    for number, text in enumerate(texts):
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "replace")
+        if not isinstance(text, str):
+            raise InputError(f"text {number}, {shown(text)}, must be a string")
+        strings.append(str(text))
+    return strings

@@ -1,0 +1,202 @@
+"""`fit`, `evaluate` and `predict` of every task model with strings.
+
+tests/finetuning/text_classification/test_text_model.py has more forms of them.
+"""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.embedding.model import (
+    AlbertSentenceEncoder,
+    cosine_loss,
+)
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
+
+CROSS_ENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+CONTEXTS = ["The good movie was seen by Anna in Rome.", "A bad film " * 12]
+QUESTIONS = ["who saw it?", "which _ is it?"]
+OPTIONS = [["Anna", "Rome", "x"], ["bad", "good", "a movie"]]
+STARTS = [CONTEXTS[0].index("Anna"), CONTEXTS[1].index("bad", 60)]
+
+# Name -> class, arguments, loss, inputs, targets, what `Predictor` takes.
+MODELS = {
+    "choices": (
+        *(AlbertMultipleChoice, {}, CROSS_ENTROPY),
+        *((CONTEXTS, QUESTIONS, OPTIONS), [0, 1]),
+        {"context": "a", "question": "b?", "options": ["c", "d"]},
+    ),
+    "words": (
+        *(AlbertTokenClassifier, {"num_labels": 2, "labels": ["O", "PER"]}),
+        *(CROSS_ENTROPY, ["Anna saw it", "a bad film by Anna"]),
+        *([["PER", "O", "O"], "O O O O PER".split()], "Anna saw"),
+    ),
+    "answers": (
+        *(AlbertQuestionAnswering, {"head": "v1"}),
+        {"start_logits": CROSS_ENTROPY, "end_logits": CROSS_ENTROPY},
+        *((QUESTIONS, CONTEXTS), (["Anna", "bad"], STARTS)),
+        {"question": "who?", "context": CONTEXTS[0]},
+    ),
+    "joint answers": (
+        *(AlbertQuestionAnswering, {"head": "joint"}),
+        {
+            "start_log_probs": CROSS_ENTROPY,
+            "end_log_probs": CROSS_ENTROPY,
+            "is_impossible_logits": keras.losses.BinaryCrossentropy(True),
+        },
+        *((QUESTIONS, CONTEXTS), (["", "bad"], STARTS)),
+        {"question": "who?", "context": CONTEXTS[0]},
+    ),
+    "pairs": (
+        *(AlbertSentenceEncoder, {}, cosine_loss),
+        *((QUESTIONS, CONTEXTS), [0.5, 1.0], {"text": "a", "pair": "b"}),
+    ),
+}
+ALL = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.fixture
+def make(serving_config, noisy, tokenizer):
+    """Returns `make(name)`: a compiled model, inputs and targets."""
+
+    def make(name):
+        model_class, arguments, loss, x, y, _ = MODELS[name]
+        keras.utils.set_random_seed(1)
+        model = noisy(
+            model_class(
+                serving_config.replace(
+                    hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+                ),
+                **arguments,
+            )
+        )
+        if arguments and model_class is not AlbertSentenceEncoder:
+            model.dropout = keras.layers.Dropout(0.0)
+        model.tokenizer = tokenizer
+        model.compile("sgd", loss)
+        return model, x, y
+
+    return make
+
+
+def dataset(x, y):
+    if isinstance(y, list) and isinstance(y[0], list):
+        y = [" ".join(labels) for labels in y]
+    x = tuple(map(tf.constant, x)) if isinstance(x, tuple) else tf.constant(x)
+    return tf.data.Dataset.from_tensor_slices((x, y))
+
+
+def close(actual, desired):
+    tf.nest.map_structure(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-5),
+        dict(enumerate(tf.nest.flatten(actual))),
+        dict(enumerate(tf.nest.flatten(desired))),
+    )
+
+
+@ALL
+def test_arrays_and_datasets_are_equal(make, name):
+    model, x, y = make(name)
+    loss = model.evaluate(x, y, verbose=0)
+    assert np.isfinite(loss).all()
+    data = dataset(x, y)
+    close(model.evaluate(data.batch(2), verbose=0), loss)
+    close(model.evaluate(data, verbose=0), loss)
+    outputs = model.predict(x, verbose=0)
+    close(model.predict(data.map(lambda x, y: (x,)), verbose=0), outputs)
+    assert all(np.isfinite(x).all() for x in tf.nest.flatten(outputs))
+
+
+@ALL
+def test_a_saved_model_is_a_fine_tuned_one(make, name, tmp_path):
+    model, x, y = make(name)
+    model.max_seq_length = 32
+    before = model.evaluate(x, y, verbose=0)
+    model.fit(x, y, epochs=3, verbose=0)
+    after = model.evaluate(x, y, verbose=0)
+    assert np.ravel(after)[0] < np.ravel(before)[0]
+    folder = tmp_path / "model"
+    model.save_pretrained(folder)
+    task = json.loads((folder / "task.json").read_text())
+    assert task["settings"]["max_seq_length"] == 32
+    assert task["task_type"] in type(model).TASK_TYPES
+    again = type(model).from_pretrained(folder)
+    assert again.task_config.to_dict() == model.task_config.to_dict()
+    again.compile("sgd", MODELS[name][2])
+    close(again.evaluate(x, y, verbose=0), after)
+    assert Predictor(folder)(MODELS[name][-1])
+
+
+def test_outputs_are_those_of_the_predictor(make, tmp_path):
+    model, x, y = make("choices")
+    model.fit(x, y, verbose=0)
+    model.save_pretrained(tmp_path / "choices")
+    names = ("context", "question", "options")
+    fields = [
+        dict(zip(names, each, strict=True)) for each in zip(*x, strict=True)
+    ]
+    found = [
+        x["probabilities"] for x in Predictor(tmp_path / "choices")(fields)
+    ]
+    close(
+        found, keras.ops.softmax(model.predict(x, verbose=0)).numpy().tolist()
+    )
+
+    model, sentences, labels = make("words")
+    model.fit(sentences, labels, verbose=0)
+    model.save_pretrained(tmp_path / "words")
+    logits = model.predict(sentences, verbose=0)
+    assert len(logits) == 2
+    assert model.labels == ("O", "PER")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["choices", "words", "answers", "pairs"])
+def test_commands(make, name, tmp_path, run_albert):
+    model, x, y = make(name)
+    model.fit(x, y, verbose=0)
+    folder = tmp_path / "model"
+    model.save_pretrained(folder)
+    task = ("export", f"--model={folder}", "--kind=task")
+    done = run_albert(*task, f"--output={tmp_path / 'export'}")
+    assert done.returncode == 0, done.stderr
+    if name in ("words", "pairs"):
+        done = run_albert("predict", f"--model={folder}", "--text=Anna saw it")
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "y", "message"),
+    [
+        ("choices", (["a"], ["b"]), None, "takes a tuple of 3 lists of texts"),
+        ("choices", (["a"], ["b"], ["c"]), None, r"shape \[examples, options"),
+        (
+            "choices",
+            (["a"] * 2, ["b"] * 2, [["c"], ["d", "e"]]),
+            [0, 1],
+            "numb",
+        ),
+        ("words", ["a b"], [["O"]], "sentence 0 has 2 words, but 1 labels"),
+        ("words", ["a b"], ["O X"], "label 'X'"),
+        ("words", (["a"], ["b"]), None, "takes one text, not 2"),
+        ("answers", (["a"], ["b"]), (["c"], [0]), "does not start at chara"),
+        ("answers", (["a"], ["b"]), (["", [0]]), "must be a tuple"),
+        ("answers", (["a"], ["b"]), ([""], [0]), "requires head='joint'"),
+        ("pairs", (["a"], ["b", "c"]), [1.0], "1 and 2 texts must be as many"),
+    ],
+)
+def test_invalid_arguments(make, name, x, y, message):
+    model, _, _ = make(name)
+    with pytest.raises(InputError, match=message):
+        model.fit(x, y, verbose=0)
