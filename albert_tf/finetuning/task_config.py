@@ -55,7 +55,7 @@ class TaskSettings:
         "Head of the model. Question answering: v1 predicts start and end "
         "independently; joint predicts the end given the start, and whether "
         "there is an answer. Two texts: cls, the pooled output; pair_features, "
-        "u, v, |u - v| and u * v of the means u and v of their tokens. "
+        "u, v, abs(u - v) and u * v of the means u and v of their tokens. "
         "Default: the task's.",
     )
     start_n_top: int | None = _feature(

@@ -357,7 +357,7 @@ def exports(pretrained, fine_tuned_run, tmp_path_factory, request):
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def task_exports(make_finetuned, tmp_path_factory):
     """Returns `get(task)`: (source, export) of a fine-tuned model."""
 
@@ -372,7 +372,7 @@ def task_exports(make_finetuned, tmp_path_factory):
     return get
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def huggingface_exports(make_finetuned, pretrained, tmp_path_factory):
     """Returns `get(name)`: (source, export) in Hugging Face's layout.
 

@@ -1,6 +1,7 @@
 """`.keras` files: tokenizers, LoRA, and other processes."""
 
 import importlib
+import inspect
 import subprocess
 import sys
 import zipfile
@@ -97,8 +98,9 @@ def test_every_registered_class_is_found_by_name():
         getattr(albert_tf, name)
     registered = {
         name.removeprefix("albert_tf>")
-        for name in keras.saving.get_custom_objects()
-        if name.startswith("albert_tf>")
+        for name, found in keras.saving.get_custom_objects().items()
+        # Losses are registered by the modules of their models.
+        if name.startswith("albert_tf>") and not inspect.isfunction(found)
     }
     for module in albert_tf._OTHER_KERAS_CLASSES.values():
         importlib.import_module(f"albert_tf.{module}")
