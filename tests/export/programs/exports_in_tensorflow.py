@@ -30,7 +30,12 @@ def check_all(program, folder, cases):
         except program.Skipped:
             assert model.manifest["tokenizer"] is None
     for _, endpoint, inputs, outputs in cases:
-        program.same_as_source(model, endpoint, inputs, outputs)
+        try:
+            program.same_as_source(model, endpoint, inputs, outputs)
+        except program.Skipped:
+            # test_mediapipe.py compares them where it is installed.
+            assert endpoint == "mediapipe"
+            continue
         if model.manifest.get("quantization", "none") != "none":
             found = model.call(endpoint, inputs)
             for name, expected in outputs.items():
