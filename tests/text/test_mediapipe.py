@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.runtimes.ids_program import IdsProgram
@@ -43,7 +44,8 @@ def different(tmp_path_factory):
 
     def different(tokenizer, texts):
         folder = tmp_path_factory.mktemp("ids") / "e"
-        export_for_runtime(program, folder, kind="litert", tokenizer=tokenizer)
+        config = ExportConfig(model="m", output=folder, kind="litert")
+        export_for_runtime(program, config, tokenizer=tokenizer)
         rows = tokenizer(texts, max_length=LENGTH, padding="max_length")
         path = str(folder / "model.tflite")
         with tasks.TextEmbedder.create_from_model_path(path) as embedder:
