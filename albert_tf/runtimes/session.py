@@ -92,9 +92,10 @@ def bound_shapes(openvino: Any, network: Any, program: IdsProgram) -> None:
     position embeddings of another length and returns arbitrary numbers.
     """
     longest = program.model.config.max_position_embeddings
-    batch, length = openvino.Dimension(), openvino.Dimension(1, longest)
-    shapes = {port: [batch, length] for port in network.inputs}
+    shapes = {}
     for port in network.inputs:
-        if port.any_name == MASKED_LM_POSITIONS:  # There may be none.
-            shapes[port] = [batch, openvino.Dimension(0, longest)]
+        # There may be no masked positions.
+        least = 0 if port.any_name == MASKED_LM_POSITIONS else 1
+        length = openvino.Dimension(least, longest)
+        shapes[port] = [openvino.Dimension(), length]
     network.reshape(shapes)

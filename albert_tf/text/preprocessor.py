@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.array_ops import ArrayOps
@@ -198,15 +197,8 @@ class EagerPreprocessor:
         self.tokenizer = tokenizer
         self._max_length = max_length
 
-    def tokenize(self, texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of texts `[batch]`; equal texts are encoded once."""
-        segment = self.segment(texts)
-        return tf.RaggedTensor.from_row_lengths(
-            segment.ids, segment.lengths.astype(np.int64), validate=False
-        )
-
     def segment(self, texts: Sequence[str] | tf.Tensor) -> Segment:
-        """Returns the ids of texts `[batch]` as arrays."""
+        """Returns the ids of texts `[batch]`; equal texts are encoded once."""
         if isinstance(texts, tf.Tensor):
             texts = [text.decode() for text in texts.numpy()]
         unique = list(dict.fromkeys(texts))
