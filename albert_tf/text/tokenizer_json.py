@@ -26,6 +26,7 @@ _METASPACE = {
     "replacement": WORD_MARK,
     "prepend_scheme": "always",
 }
+_HEAD = {"version": "1.0", "truncation": None, "padding": None}
 
 
 def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
@@ -55,19 +56,14 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
         *(tokenizer.cls_id, tokenizer.sep_id),
     }
     config = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
+        **_HEAD,
         "added_tokens": [
-            {
-                "id": piece_id,
-                "content": tokenizer.id_to_piece(piece_id),
-                "single_word": False,
-                "lstrip": piece_id == tokenizer.mask_id,
-                "rstrip": False,
-                "normalized": False,
-                "special": piece_id in special,
-            }
+            _added_token(
+                tokenizer,
+                piece_id,
+                lstrip=piece_id == tokenizer.mask_id,
+                special=piece_id in special,
+            )
             for piece_id in sorted(
                 special.union(tokenizer.special_tokens.ids.values())
             )
@@ -94,19 +90,9 @@ def wordpiece_json(tokenizer: AlbertWordPieceTokenizer) -> bytes:
     """
     normalizer = tokenizer.normalizer
     config = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
+        **_HEAD,
         "added_tokens": [
-            {
-                "id": piece_id,
-                "content": tokenizer.id_to_piece(piece_id),
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
+            _added_token(tokenizer, piece_id)
             for piece_id in sorted(tokenizer.special_tokens.ids.values())
         ],
         "normalizer": {
@@ -134,6 +120,24 @@ def wordpiece_json(tokenizer: AlbertWordPieceTokenizer) -> bytes:
         },
     }
     return (json.dumps(config, ensure_ascii=False) + "\n").encode()
+
+
+def _added_token(
+    tokenizer: Tokenizer,
+    piece_id: int,
+    *,
+    lstrip: bool = False,
+    special: bool = True,
+) -> dict[str, Any]:
+    return {
+        "id": piece_id,
+        "content": tokenizer.id_to_piece(piece_id),
+        "single_word": False,
+        "lstrip": lstrip,
+        "rstrip": False,
+        "normalized": False,
+        "special": special,
+    }
 
 
 def _normalizers(
