@@ -18,12 +18,12 @@ from albert_tf.data.record_checks import (
     parse_checked,
     verify_file,
 )
-from albert_tf.data.record_reader import parse_example
-from albert_tf.data.record_writer import (
+from albert_tf.data.shards import Limits
+from albert_tf.data.tfrecords import (
     FLOAT_FEATURES,
+    parse_example,
     serialize_examples,
 )
-from albert_tf.data.shards import Limits
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,

@@ -22,16 +22,16 @@ from albert_tf.data.data_config import (
 )
 from albert_tf.data.documents import TextBlock
 from albert_tf.data.masking import mask_words, num_predictions
-from albert_tf.data.record_writer import (
-    Ragged,
-    frame_records,
-    join_frames,
-    serialize_examples,
-)
 from albert_tf.data.row_packing import pack_chunks
 from albert_tf.data.sentence_pairs import (
     draw_sentence_pairs,
     pack_pairs,
+)
+from albert_tf.data.tfrecords import (
+    Ragged,
+    frame_records,
+    join_frames,
+    serialize_examples,
 )
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,

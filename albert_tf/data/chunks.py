@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from albert_tf.data.record_writer import Ragged
+from albert_tf.data.tfrecords import Ragged
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,

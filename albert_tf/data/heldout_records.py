@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.data.block_worker import BlockRecords
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.dynamic_examples import ExampleSettings, mask_chunks
-from albert_tf.data.record_writer import (
+from albert_tf.data.tfrecords import (
     FEATURE_OF_INPUT,
     Ragged,
     frame_records,

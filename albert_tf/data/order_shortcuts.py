@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.data.record_reader import READ_ERRORS, read_examples
+from albert_tf.data.tfrecords import READ_ERRORS, read_examples
 from albert_tf.errors import InputError, import_package
 from albert_tf.text.base_tokenizer import Tokenizer
 

@@ -24,7 +24,7 @@ from albert_tf.data.record_order import (
     mixed_groups,
     records_in_order,
 )
-from albert_tf.data.record_writer import FEATURE_OF_INPUT
+from albert_tf.data.tfrecords import FEATURE_OF_INPUT
 from albert_tf.errors import InputError
 
 

@@ -22,7 +22,7 @@ from albert_tf.data.record_checks import (
     damaged,
     read_records,
 )
-from albert_tf.data.record_reader import parse_example
+from albert_tf.data.tfrecords import parse_example
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote
 

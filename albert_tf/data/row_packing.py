@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from albert_tf.data.chunks import Chunks, Cuts, slice_of
-from albert_tf.data.record_writer import Ragged
 from albert_tf.data.sentence_pairs import NUM_SPECIAL_TOKENS
+from albert_tf.data.tfrecords import Ragged
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,

@@ -27,7 +27,7 @@ from albert_tf.data.dynamic_examples import (
 )
 from albert_tf.data.heldout_records import HeldoutMasker
 from albert_tf.data.packed_rows import ROW_FEATURES
-from albert_tf.data.record_reader import parse_example
+from albert_tf.data.tfrecords import parse_example
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,

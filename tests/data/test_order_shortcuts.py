@@ -14,7 +14,7 @@ from albert_tf.data.order_shortcuts import (
     is_leak,
     measure_shortcuts,
 )
-from albert_tf.data.record_writer import (
+from albert_tf.data.tfrecords import (
     Ragged,
     frame_records,
     serialize_examples,

@@ -15,8 +15,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest, record_files
 from albert_tf.data.manifest import read_manifest
 from albert_tf.data.record_checks import count_records, read_records
-from albert_tf.data.record_reader import parse_example
 from albert_tf.data.records import open_records
+from albert_tf.data.tfrecords import frame_records, parse_example
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
@@ -127,7 +127,7 @@ def test_record_longer_than_the_file_is_an_error(tmp_path, write_records):
     good = path.read_bytes()
     for length in (101, 2**40, 2**63, 2**64 - 1):
         header = struct.pack("<Q", length)
-        checksum = struct.pack("<I", masked_crc32c(header))
+        checksum = frame_records([header])[0][-4:]
         bad = good[:116] + header + checksum + good[128:]
         path.write_bytes(bad)
         packed = tmp_path / "a.tfrecord.gz"
@@ -135,17 +135,6 @@ def test_record_longer_than_the_file_is_an_error(tmp_path, write_records):
         for file in (path, packed):
             with pytest.raises(InputError, match="not a complete TFRecord"):
                 open_records(file)
-
-
-def masked_crc32c(data):
-    """The checksum of TFRecord files."""
-    value = 0xFFFFFFFF
-    for byte in data:
-        value ^= byte
-        for _ in range(8):
-            value = value >> 1 ^ 0x82F63B78 * (value & 1)
-    value ^= 0xFFFFFFFF
-    return ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def test_record_counts_must_match_the_manifest(folder, edited):

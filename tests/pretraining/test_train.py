@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.record_checks import read_records
-from albert_tf.data.record_reader import parse_example
 from albert_tf.data.records import open_records
+from albert_tf.data.tfrecords import parse_example
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.record_reader import parse_example
-from albert_tf.data.record_writer import (
+from albert_tf.data.tfrecords import (
     FLOAT_FEATURES,
     INT_FEATURES,
     Ragged,
     frame_records,
+    parse_example,
     serialize_examples,
 )
 

@@ -1,16 +1,23 @@
-"""Serialization of `tf.train.Example` messages, and TFRecord framing.
-
-Writing is vectorized over records and does not import TensorFlow.
-"""
+"""TFRecord files of `tf.train.Example` messages, without TensorFlow."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import gzip
 import itertools
-from collections.abc import Mapping, Sequence
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import google_crc32c
 import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from albert_tf.input_files import open_input
 
 # Google's names, so that the original and Model Garden can read the records.
 # The label is 1 if the second segment does not follow the first.
@@ -42,14 +49,27 @@ _FEATURES = _ENTRY = _NAME = _VALUES = 1
 _FEATURE = 2
 _FLOAT_LIST, _INT64_LIST = 2, 3
 
-# A frame is the length of the record, its checksum, the record, its checksum.
-_HEADER = np.dtype([("length", "<u8"), ("checksum", "<u4")])
-_CHECKSUM = np.dtype("<u4")
+# The messages of tensorflow/core/example: name -> fields from 1 on. Importing
+# them from TensorFlow takes seconds. A map is a list of its entries.
+_MESSAGES = {
+    "Bytes": [("value", "*bytes")],
+    "Floats": [("value", "*float")],
+    "Ints": [("value", "*int64")],
+    "Feature": [("bytes", "Bytes"), ("floats", "Floats"), ("ints", "Ints")],
+    "Entry": [("key", "string"), ("value", "Feature")],
+    "Features": [("feature", "*Entry")],
+    "Example": [("features", "Features")],
+}
 
-# CRC-32C (Castagnoli), bits reversed. The initial remainder has all bits set;
-# an initial remainder of 0 followed by these bytes is equivalent.
-_POLYNOMIAL = 0x82F63B78
-_INITIAL_BYTES = (0x641F6454).to_bytes(4, "little")
+# Of a record: its length and the checksum of that; then the record's checksum.
+_HEADER = struct.Struct("<QI")
+_CHECKSUM_BYTES = 4
+
+# Raised by `read_examples` for a damaged file; a record may claim any length.
+READ_ERRORS = (
+    *(ValueError, EOFError, MemoryError, OverflowError),
+    *(gzip.BadGzipFile, struct.error, zlib.error),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,18 +205,18 @@ def _length_delimited(field: int, content: bytes) -> bytes:
 
 def frame_records(records: Sequence[bytes]) -> list[bytes]:
     """Adds lengths and checksums to records, as in TFRecord files."""
-    headers = np.zeros(len(records), _HEADER)
-    headers["length"] = [len(record) for record in records]
-    lengths = headers["length"].tobytes()
-    headers["checksum"] = _masked_crcs(
-        [lengths[i : i + 8] for i in range(0, len(lengths), 8)]
-    )
-    checksums = _masked_crcs(records).astype(_CHECKSUM).tobytes()
-    before = headers.tobytes()
+    lengths = [len(record).to_bytes(8, "little") for record in records]
     return [
-        before[12 * i : 12 * (i + 1)] + record + checksums[4 * i : 4 * (i + 1)]
-        for i, record in enumerate(records)
+        b"".join((length, _checksum(length), record, _checksum(record)))
+        for length, record in zip(lengths, records, strict=True)
     ]
+
+
+def _checksum(content: bytes) -> bytes:
+    """Returns the masked CRC-32C of TFRecord files."""
+    crc = google_crc32c.value(content)
+    masked = (crc >> 15 | crc << 17) + 0xA282EAD8
+    return (masked & 0xFFFFFFFF).to_bytes(_CHECKSUM_BYTES, "little")
 
 
 def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
@@ -204,58 +224,67 @@ def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
     return np.array(list(map(len, frames)), np.uint32), b"".join(frames)
 
 
-def _masked_crcs(texts: Sequence[bytes]) -> np.ndarray:
-    """Returns the masked CRC-32C of each text, as in TFRecord files."""
-    crcs = np.zeros(len(texts), np.uint32)
-    # Texts of similar length become the rows of a matrix of 32-bit words.
-    sizes = np.array([len(_INITIAL_BYTES) + len(text) for text in texts])
-    levels = np.ceil(np.log2(sizes / 4)).astype(np.int64)
-    for level in np.unique(levels).tolist():
-        rows = np.flatnonzero(levels == level)
-        # Leading zeros do not change the remainder.
-        padded = [
-            (_INITIAL_BYTES + texts[row]).rjust(4 << level, b"\0")
-            for row in rows.tolist()
-        ]
-        words = np.frombuffer(b"".join(padded), "<u4")
-        crcs[rows] = ~_remainders(words.reshape(len(rows), -1))
-    return (crcs >> 15 | crcs << 17) + np.uint32(0xA282EAD8)
+@functools.cache
+def _example_class() -> Any:
+    """Returns a class that parses `tf.train.Example`."""
+    types = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="e", syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for number, (field, kind) in enumerate(fields, 1):
+            added = message.field.add(name=field, number=number)
+            added.label = types.LABEL_OPTIONAL
+            if kind.startswith("*"):
+                added.label = types.LABEL_REPEATED
+            kind = kind.removeprefix("*")
+            if kind in _MESSAGES:
+                added.type, added.type_name = types.TYPE_MESSAGE, f".{kind}"
+            else:
+                added.type = types.Type.Value(f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(
+        pool.FindMessageTypeByName("Example")
+    )
 
 
-def _remainders(words: np.ndarray) -> np.ndarray:
-    """Returns the remainders of rows of words modulo CRC-32C's polynomial.
-
-    Remainders are linear. The remainder of two neighbors is the sum (XOR) of
-    that of the second, and of the first followed by as many zeros as the second
-    has words.
-
-    Args:
-      words: uint32 `[rows, words]`; the number of words is a power of two.
+def parse_example(record: bytes) -> dict[str, np.ndarray]:
+    """Parses a record.
 
     Returns:
-      uint32 `[rows]`.
+      Name of each feature -> int64 or float32 `[values]`.
+
+    Raises:
+      ValueError: If the bytes are not a serialized `Example`.
     """
-    level = 0
-    while words.shape[1] > 1:
-        words = words[:, 1::2] ^ _append_zeros(words[:, 0::2], level)
-        level += 1
-    return _append_zeros(words[:, 0], 0)
+    try:
+        example = _example_class().FromString(record)
+    except DecodeError as error:
+        raise ValueError(f"not a serialized Example: {error}") from None
+    return {
+        entry.key: np.array(entry.value.ints.value, np.int64)
+        if entry.value.HasField("ints")
+        else np.array(entry.value.floats.value, np.float32)
+        for entry in example.features.feature
+    }
 
 
-def _append_zeros(remainders: np.ndarray, level: int) -> np.ndarray:
-    """Returns the remainders after appending `1 << level` zero words."""
-    low, high = _zeros_table(level)
-    return low.take(remainders & 0xFFFF) ^ high.take(remainders >> 16)
+def read_examples(path: str) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the parsed records of a TFRecord file; `.gz` is decompressed.
 
+    Checksums are not verified.
 
-@functools.cache
-def _zeros_table(level: int) -> np.ndarray:
-    """Tabulates `_append_zeros` for both halves of a word, `[2, 65536]`."""
-    halves = np.arange(1 << 16, dtype=np.uint32)
-    table = np.stack([halves, halves << 16])
-    if level == 0:
-        for _ in range(32):
-            odd = table & 1
-            table = table >> 1 ^ odd * np.uint32(_POLYNOMIAL)
-        return table
-    return _append_zeros(_append_zeros(table, level - 1), level - 1)
+    Raises:
+      InputError: If the file cannot be opened.
+      READ_ERRORS: If it is damaged.
+    """
+    with contextlib.ExitStack() as stack:
+        file: Any = stack.enter_context(open_input(path))
+        if path.endswith(".gz"):
+            file = stack.enter_context(gzip.open(file))
+        while header := file.read(_HEADER.size):
+            length, _ = _HEADER.unpack(header)
+            record = file.read(length)
+            if len(file.read(_CHECKSUM_BYTES)) < _CHECKSUM_BYTES:
+                raise ValueError("the file ends in a record")
+            yield parse_example(record)
