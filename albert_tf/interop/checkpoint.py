@@ -170,6 +170,21 @@ class Checkpoint:
         return "\n".join([*lines, *self.notes])
 
 
+@dataclasses.dataclass(frozen=True)
+class OpenOptions:
+    """What `open_checkpoint` is told about a checkpoint, for every format.
+
+    Attributes:
+      head: the task head, if the names of its tensors are ambiguous.
+      config: the architecture, for a checkpoint without a config.
+      overrides: fields of the config to replace.
+    """
+
+    head: str | None = None
+    config: AlbertConfig | None = None
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
 class LazyArrays(Mapping[str, np.ndarray]):
     """Variable path -> array, read anew on each access.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -10,7 +11,7 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO, NoReturn
 
 import numpy as np
@@ -27,11 +28,40 @@ class TensorFile:
       shapes: tensor name -> shape.
       read: reads the array of a tensor name.
       source: the file's name in error messages.
+      kind: one of `KINDS`.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     read: Callable[[str], np.ndarray]
     source: str
+    kind: str = "unknown"
+
+    def select(self, names: Mapping[str, str]) -> TensorFile:
+        """Returns some of the tensors under new names: new name -> name."""
+        shapes = {new: self.shapes[name] for new, name in names.items()}
+        return dataclasses.replace(
+            self, shapes=shapes, read=lambda new: self.read(names[new])
+        )
+
+    @classmethod
+    def join(cls, files: Iterable[TensorFile], source: str) -> TensorFile:
+        """Returns the tensors of several files as those of one.
+
+        Raises:
+          InputError: if a tensor is in two of them.
+        """
+        owners: dict[str, TensorFile] = {}
+        for file in files:
+            for name in file.shapes:
+                if name in owners:
+                    raise InputError(f"{source}: {name} is in two files")
+                owners[name] = file
+        return cls(
+            {name: file.shapes[name] for name, file in owners.items()},
+            lambda name: owners[name].read(name),
+            source,
+            next((file.kind for file in owners.values()), "unknown"),
+        )
 
 
 # Largest ratio of a model's size in float32 to its file's: float16 doubles in
@@ -136,6 +166,35 @@ def file_kind(path: str | os.PathLike[str]) -> str:
     if not head:
         return "empty"
     return _binary_kind(path, head, tail) or _text_kind(head) or "unknown"
+
+
+@contextlib.contextmanager
+def reading(
+    path: str | os.PathLike[str],
+    expected: tuple[str, ...],
+    damages: tuple[type[Exception], ...],
+    detail: str = "",
+) -> Iterator[None]:
+    """Converts errors of a library that reads a file; see `explain_bad_file`.
+
+    Args:
+      path: the file.
+      expected: its possible kinds; another one is an error at once.
+      damages: what the library raises for a damaged file.
+      detail: what is read, for the message.
+
+    Raises:
+      InputError: if the file is of another kind or damaged.
+    """
+    if file_kind(path) not in expected:
+        explain_bad_file(path, expected)
+    try:
+        yield
+    except InputError:
+        raise
+    except damages as error:
+        reason = str(error).splitlines() or [type(error).__name__]
+        explain_bad_file(path, expected, detail + reason[0][:200])
 
 
 def explain_bad_file(

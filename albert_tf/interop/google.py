@@ -7,14 +7,17 @@ import json
 import os
 import pathlib
 import re
-from typing import Any
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_bytes
-from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    OpenOptions,
+    folder_vocabulary,
+)
 from albert_tf.interop.config_files import config_to_google
 from albert_tf.interop.matching import match_tensors
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
@@ -24,7 +27,7 @@ CHECKPOINT = "model.ckpt-best"  # as in the published archives
 _SHARD_BYTES = 256 << 20
 
 
-def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
+def find_checkpoint(folder: pathlib.Path) -> pathlib.Path | None:
     """Returns the prefix of the checkpoint in a folder, or None.
 
     Of several checkpoints, `model.ckpt-best` is preferred, then the one named
@@ -33,7 +36,6 @@ def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     Raises:
       InputError: if there are several, and neither rule applies.
     """
-    folder = pathlib.Path(folder)
     found = sorted(p.with_suffix("") for p in folder.glob("*.index"))
     if len(found) < 2:
         return found[0] if found else None
@@ -55,23 +57,16 @@ def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     )
 
 
-def open_tensorflow(
-    prefix: str | os.PathLike[str],
-    *,
-    head: str | None = None,
-    config: AlbertConfig | None = None,
-    overrides: dict[str, Any] | None = None,
-) -> Checkpoint:
+def open_tensorflow(prefix: pathlib.Path, options: OpenOptions) -> Checkpoint:
     """Opens a TF1 checkpoint of Google's code or a TF2 one of Model Garden's.
 
     The config is read from `albert_config.json` beside it. `prefix` is the path
-    without ".index"; for the other arguments, see `open_checkpoint`.
+    without ".index".
     """
     # Imported here, as models of other backends work without TensorFlow.
     from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 
-    prefix = pathlib.Path(prefix)
-    file = open_tf_checkpoint(prefix)
+    file, config = open_tf_checkpoint(prefix), options.config
     if config is None:
         config = AlbertConfig.from_json(find_config(prefix.parent, prefix))
     system, description, notes = "google", "Google TF1", ()
@@ -80,9 +75,9 @@ def open_tensorflow(
     else:
         meta = prefix.with_name(f"{prefix.name}.meta")
         config, notes = _correct_by_graph(config, meta)
-    config = config.replace(**overrides or {})
+    config = config.replace(**options.overrides)
     return dataclasses.replace(
-        match_tensors(system, file, config, head=head),
+        match_tensors(system, file, config, head=options.head),
         vocabulary=folder_vocabulary(prefix.parent, "google"),
         format=description,
         notes=notes,
@@ -134,13 +129,12 @@ def _correct_by_graph(
 
 
 def write_google(
-    checkpoint: Checkpoint, folder: str | os.PathLike[str], on_tensor=None
+    checkpoint: Checkpoint, folder: pathlib.Path, on_tensor=None
 ) -> None:
     """Writes the files of a published archive: checkpoint, config, vocabulary.
 
     For the arguments, see `convert.WRITERS`.
     """
-    folder = pathlib.Path(folder)
     values = config_to_google(checkpoint.config)
     for head in ("pair_head", "token_head"):
         if head in checkpoint.components:

@@ -13,16 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.file_types import (
-    TensorFile,
-    check_size,
-    explain_bad_file,
-    file_kind,
-)
+from albert_tf.interop.file_types import TensorFile, check_size, reading
 
 if TYPE_CHECKING:
     import h5py
 
+_KIND = "hdf5"
 _MAX_OBJECTS = 50_000  # groups and datasets of a file
 _FILTERS = {2, 3}  # HDF5's ids of shuffle and Fletcher32
 _DAMAGES = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -39,39 +35,32 @@ def open_hdf5(path: str | os.PathLike[str]) -> TensorFile:
     import h5py
 
     path = os.fspath(path)
-    if file_kind(path) != "hdf5":
-        explain_bad_file(path, "hdf5")
-    try:
-        with h5py.File(path, "r") as file:
-            shapes = {
-                name: tuple(dataset.shape)
-                for name, dataset in _datasets(file, path)
-            }
-    except InputError:
-        raise
-    except _DAMAGES as error:
-        explain_bad_file(path, "hdf5", str(error))
+    with reading(path, (_KIND,), _DAMAGES), h5py.File(path, "r") as file:
+        shapes = {
+            name: tuple(dataset.shape)
+            for name, dataset in _datasets(file, path)
+        }
     check_size(shapes, os.path.getsize(path), path)
-    return TensorFile(shapes, lambda name: _read(path, name), path)
+    return TensorFile(shapes, lambda name: _read(path, name), path, _KIND)
 
 
 def _read(path: str, name: str) -> np.ndarray:
     import h5py
 
-    try:
-        with h5py.File(path, "r") as file:
-            dataset = file[name]
-            values = dataset[()]
-            # bfloat16 is the upper half of a float32.
-            if (
-                values.dtype.itemsize == 2
-                and dataset.attrs.get("dtype") == "bfloat16"
-            ):
-                upper = values.view(np.uint16).astype(np.uint32)
-                values = (upper << 16).view(np.float32)
-            return values
-    except _DAMAGES as error:
-        explain_bad_file(path, "hdf5", f"{name}: {error}")
+    with (
+        reading(path, (_KIND,), _DAMAGES, f"{name}: "),
+        h5py.File(path, "r") as file,
+    ):
+        dataset = file[name]
+        values = dataset[()]
+        # bfloat16 is the upper half of a float32.
+        if (
+            values.dtype.itemsize == 2
+            and dataset.attrs.get("dtype") == "bfloat16"
+        ):
+            upper = values.view(np.uint16).astype(np.uint32)
+            values = (upper << 16).view(np.float32)
+        return values
 
 
 def _datasets(file: h5py.File, path: str) -> Iterator[tuple[str, h5py.Dataset]]:

@@ -17,6 +17,7 @@ from albert_tf.input_files import read_json, shown
 from albert_tf.interop.checkpoint import (
     Checkpoint,
     LazyArrays,
+    OpenOptions,
     folder_vocabulary,
 )
 from albert_tf.interop.config_files import (
@@ -51,13 +52,12 @@ DTYPES = ("float32", "float16", "bfloat16")
 _INDEX = ".index.json"  # suffix of the index of sharded weights
 
 
-def find_weights(folder: str | os.PathLike[str]) -> pathlib.Path | None:
+def find_weights(folder: pathlib.Path) -> pathlib.Path | None:
     """Returns the weights file or index in a folder, or None.
 
     safetensors are preferred. A file of another name is used if it is the only
     one.
     """
-    folder = pathlib.Path(folder)
     for name in (WEIGHTS_FILE, TORCH_FILE):
         for path in (folder / name, folder / (name + _INDEX)):
             if path.exists():
@@ -67,18 +67,11 @@ def find_weights(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     return others[0] if len(others) == 1 else None
 
 
-def open_huggingface(
-    path: str | os.PathLike[str],
-    *,
-    head: str | None = None,
-    overrides: dict[str, Any] | None = None,
-) -> Checkpoint:
+def open_huggingface(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
     """Opens a folder, or a weights file with its config beside it.
 
-    A head declared in the config takes precedence over `head`. For the
-    arguments, see `open_checkpoint`.
+    A head declared in the config takes precedence over that of `options`.
     """
-    path = pathlib.Path(path)
     folder = path if path.is_dir() else path.parent
     weights = find_weights(folder) if path.is_dir() else path
     if weights is None:
@@ -94,10 +87,11 @@ def open_huggingface(
         config = config_from_huggingface(values, str(config_file))
     else:
         config = AlbertConfig.from_dict(values, f"config file {config_file}")
-    config = config.replace(**overrides or {})
+    config = config.replace(**options.overrides)
     declared, settings = head_from_huggingface(values, str(config_file))
     file = _open_weights(weights)
-    matched = match_tensors("huggingface", file, config, head=declared or head)
+    head = declared or options.head
+    matched = match_tensors("huggingface", file, config, head=head)
     num_labels, labels = matched.head.num_labels, settings.labels
     if num_labels != len(labels or ()):
         labels = None
@@ -117,14 +111,14 @@ def open_huggingface(
         ),
         vocabulary=folder_vocabulary(folder, "huggingface"),
         source=str(path),
-        format="Hugging Face, " + file_kind(_first_file(weights)),
+        format=f"Hugging Face, {file.kind}",
         missing_head=declared if declared not in matched.components else None,
     )
 
 
 def write_huggingface(
     checkpoint: Checkpoint,
-    folder: str | os.PathLike[str],
+    folder: pathlib.Path,
     on_tensor=None,
     dtype: str = "float32",
 ) -> None:
@@ -137,7 +131,7 @@ def write_huggingface(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype={dtype!r} must be one of {', '.join(DTYPES)}")
-    folder, tokenizer = pathlib.Path(folder), checkpoint.tokenizer
+    tokenizer = checkpoint.tokenizer
     values = huggingface_config(checkpoint, dtype)
     if tokenizer is not None:
         longest = checkpoint.config.num_trained_positions
@@ -251,8 +245,10 @@ def _open_weights(weights: pathlib.Path) -> TensorFile:
 
 def _open_shards(index: pathlib.Path) -> TensorFile:
     """Opens the files listed in an index as one."""
-    listed = _weight_map(index)
-    shards = {}
+    listed = typed(read_json(index), "weight_map", dict, None, str(index))
+    if not listed or not all(isinstance(x, str) for x in listed.values()):
+        raise InputError(f"{index} lists no weights (weight_map)")
+    shards = []
     for name in sorted(set(listed.values())):
         path = index.parent / name
         if path.parent != index.parent or name in ("", ".", ".."):
@@ -261,30 +257,9 @@ def _open_shards(index: pathlib.Path) -> TensorFile:
             raise InputError(f"{index} names {name}, another index")
         if not os.path.exists(path):  # Also False for impossible names.
             raise InputError(f"{index} names {shown(name)}, which is missing")
-        shards[name] = _open_weights(path)
-    shapes, owner = {}, {}
-    for name, shard in shards.items():
-        for tensor, shape in shard.shapes.items():
-            if tensor in shapes:
-                raise InputError(f"{index}: {tensor} is in two files")
-            shapes[tensor], owner[tensor] = shape, name
-    lost = set(listed) - set(shapes)
+        shards.append(_open_weights(path))
+    joined = TensorFile.join(shards, str(index))
+    lost = set(listed) - set(joined.shapes)
     if lost:
         raise InputError(f"{index} lists {min(lost)}, which is in no file")
-    return TensorFile(
-        shapes, lambda name: shards[owner[name]].read(name), str(index)
-    )
-
-
-def _weight_map(index: pathlib.Path) -> dict[str, str]:
-    """Returns an index's tensor name -> file name."""
-    listed = typed(read_json(index), "weight_map", dict, None, str(index))
-    if not listed or not all(isinstance(x, str) for x in listed.values()):
-        raise InputError(f"{index} lists no weights (weight_map)")
-    return listed
-
-
-def _first_file(weights: pathlib.Path) -> pathlib.Path:
-    if weights.name.endswith(_INDEX):
-        return weights.parent / min(_weight_map(weights).values())
-    return weights
+    return joined

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import logging
-import os
 import pathlib
 from typing import Any
 
@@ -15,7 +14,12 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json, shown
-from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, Vocabulary
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    HeadSettings,
+    OpenOptions,
+    Vocabulary,
+)
 from albert_tf.interop.config_files import (
     check_dropout,
     config_from_keras_hub,
@@ -71,16 +75,13 @@ def is_keras_hub_config(values: dict[str, Any]) -> bool:
     return values.get("class_name") == "AlbertBackbone"
 
 
-def open_keras_hub(
-    folder: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
-) -> Checkpoint:
+def open_keras_hub(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     """Opens the folder of a preset: a backbone, and possibly a task."""
-    folder = pathlib.Path(folder)
     config = _backbone_config(
         read_json(folder / CONFIG_FILE), f"config file {folder / CONFIG_FILE}"
     )
     settings, task = HeadSettings(), _task(folder, config)
-    config = config.replace(**overrides or {})
+    config = config.replace(**options.overrides)
     if task is not None:
         source = str(folder / TASK_CONFIG)
         dropout = typed(task, "dropout", float, None, source)
@@ -146,7 +147,7 @@ def _task(folder: pathlib.Path, config: AlbertConfig) -> dict[str, Any] | None:
 
 
 def write_keras_hub(
-    checkpoint: Checkpoint, folder: str | os.PathLike[str], on_tensor=None
+    checkpoint: Checkpoint, folder: pathlib.Path, on_tensor=None
 ) -> None:
     """Writes a preset that `keras_hub.models...from_preset(folder)` opens.
 
@@ -154,7 +155,6 @@ def write_keras_hub(
     """
     import h5py
 
-    folder = pathlib.Path(folder)
     arguments = config_to_keras_hub(checkpoint.config)
     if "pooler" not in checkpoint.components:
         raise InputError(
@@ -317,21 +317,11 @@ def _write_json(path: pathlib.Path, values: dict) -> None:
 
 
 def _tensors(folder: pathlib.Path, has_task: bool) -> TensorFile:
-    paths = {"": folder / BACKBONE_FILE}
+    files = [open_hdf5(folder / BACKBONE_FILE)]
     if has_task:
-        paths[_TASK] = folder / TASK_FILE
-    files = {prefix: open_hdf5(path) for prefix, path in paths.items()}
-    shapes = {
-        prefix + name: shape
-        for prefix, file in files.items()
-        for name, shape in file.shapes.items()
-    }
-
-    def read(name: str) -> np.ndarray:
-        prefix = _TASK if name.startswith(_TASK) else ""
-        return files[prefix].read(name.removeprefix(prefix))
-
-    return TensorFile(shapes, read, str(folder))
+        file = open_hdf5(folder / TASK_FILE)
+        files.append(file.select({_TASK + name: name for name in file.shapes}))
+    return TensorFile.join(files, str(folder))
 
 
 def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
@@ -357,5 +347,5 @@ def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
                 f"and {TASK_FILE}; use files of one model"
             )
         copies[name] = "copy of the backbone"
-    rest = {k: v for k, v in file.shapes.items() if k not in copies}
-    return TensorFile(rest, file.read, file.source), copies
+    rest = {name: name for name in file.shapes if name not in copies}
+    return file.select(rest), copies

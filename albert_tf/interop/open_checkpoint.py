@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
 from albert_tf.interop import google, huggingface, keras_hub, run_folder
 from albert_tf.interop.archive import UnpackedArchive
-from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
+from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, OpenOptions
 from albert_tf.interop.file_types import explain_bad_file, file_kind
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.hubs import resolve
@@ -76,12 +76,13 @@ def open_checkpoint(
     length = None
     if config is None:
         length = overrides.pop("max_position_embeddings", None)
+    options = OpenOptions(head, config, overrides)
     if local.is_dir():
-        checkpoint = _open_folder(local, head, config, overrides)
+        checkpoint = _open_folder(local, options)
     elif local.exists():
-        checkpoint = _open_file(local, head, config, overrides)
+        checkpoint = _open_file(local, options)
     else:  # A checkpoint's path without ".index".
-        checkpoint = _open_prefix(local, head, config, overrides)
+        checkpoint = _open_prefix(local, options)
     if config is not None and checkpoint.format.startswith(_WITH_CONFIG):
         raise InputError(
             "config=... is only for TensorFlow checkpoints, but "
@@ -96,30 +97,26 @@ def open_checkpoint(
     )
 
 
-def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
+def _open_folder(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     folder = run_folder.fine_tuned_model(folder) or folder
     if (folder / "saved_model.pb").exists():
         from albert_tf.interop.saved_model import open_saved_model
 
-        return open_saved_model(
-            folder, head=head, config=config, overrides=overrides
-        )
+        return open_saved_model(folder, options)
     if run_folder.is_run_folder(folder):
-        return run_folder.open_run(folder, overrides=overrides)
+        return run_folder.open_run(folder, options)
     config_file = folder / _HF_CONFIG
     if config_file.exists():
         values = read_json(config_file)
         if keras_hub.is_keras_hub_config(values):
-            return keras_hub.open_keras_hub(folder, overrides=overrides)
+            return keras_hub.open_keras_hub(folder, options)
         if huggingface.find_weights(folder) is not None:
-            return huggingface.open_huggingface(
-                folder, head=head, overrides=overrides
-            )
+            return huggingface.open_huggingface(folder, options)
     prefix = google.find_checkpoint(folder)
     if prefix is not None:
-        return _open_prefix(prefix, head, config, overrides)
+        return _open_prefix(prefix, options)
     if huggingface.find_weights(folder) is not None:
-        return huggingface.open_huggingface(folder, head=head)
+        return huggingface.open_huggingface(folder, options)
     files = sorted(entry.name for entry in folder.iterdir())
     shown = ", ".join(files[:6]) + (", ..." if files[6:] else "")
     raise InputError(
@@ -130,16 +127,14 @@ def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
     )
 
 
-def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
+def _open_file(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
     if path.name.endswith(".index.json"):
-        return huggingface.open_huggingface(
-            path, head=head, overrides=overrides
-        )
+        return huggingface.open_huggingface(path, options)
     kind = file_kind(path)
     if kind in ("tar", "tar_gz", "gzip"):
         archive = UnpackedArchive(path)
         with archive.named():
-            checkpoint = _open_folder(archive.folder, head, config, overrides)
+            checkpoint = _open_folder(archive.folder, options)
 
         def read(name: str) -> np.ndarray:  # Keeps the unpacked files.
             with archive.named():
@@ -151,21 +146,19 @@ def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
             arrays=LazyArrays(checkpoint.arrays, read),
         )
     if kind in ("safetensors", "torch_zip", "torch_legacy"):
-        return huggingface.open_huggingface(
-            path, head=head, overrides=overrides
-        )
+        return huggingface.open_huggingface(path, options)
     if kind == "hdf5" and path.name in (
         keras_hub.BACKBONE_FILE,
         keras_hub.TASK_FILE,
     ):
-        return keras_hub.open_keras_hub(path.parent, overrides=overrides)
+        return keras_hub.open_keras_hub(path.parent, options)
     if path.name == "saved_model.pb":
-        return _open_folder(path.parent, head, config, overrides)
+        return _open_folder(path.parent, options)
     if kind == "tf_index" or path.suffix == ".meta":
-        return _open_prefix(path.with_suffix(""), head, config, overrides)
+        return _open_prefix(path.with_suffix(""), options)
     if ".data-" in path.name:
         prefix = path.with_name(path.name.split(".data-")[0])
-        return _open_prefix(prefix, head, config, overrides)
+        return _open_prefix(prefix, options)
     explain_bad_file(path, _expected(path))
 
 
@@ -182,15 +175,13 @@ def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
     }.get(path.suffix, ("safetensors", "torch_zip", "tf_index", "tar_gz"))
 
 
-def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
+def _open_prefix(prefix: pathlib.Path, options: OpenOptions) -> Checkpoint:
     folder = prefix.parent
     if folder.name == run_folder.CHECKPOINTS and run_folder.is_run_folder(
         folder.parent
     ):
-        return run_folder.open_run(prefix, overrides=overrides)
-    return google.open_tensorflow(
-        prefix, head=head, config=config, overrides=overrides
-    )
+        return run_folder.open_run(prefix, options)
+    return google.open_tensorflow(prefix, options)
 
 
 def load_tokenizer(

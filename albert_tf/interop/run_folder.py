@@ -11,8 +11,11 @@ from typing import Any, Literal, TypedDict
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
-from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
-from albert_tf.interop.file_types import TensorFile
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    OpenOptions,
+    folder_vocabulary,
+)
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.keras_hub import BACKBONE_FILE
 from albert_tf.interop.matching import match_tensors
@@ -115,21 +118,17 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     return None
 
 
-def open_run(
-    path: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
-) -> Checkpoint:
+def open_run(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
     """Opens a checkpoint of a run, by default the newest.
 
     Moving averages of the weights are preferred to the weights, as in the run's
     evaluations. Position embeddings that the run has not trained, which are
     random, are replaced by copies of the trained ones. `path` is the run's
-    folder, or a checkpoint's path without ".index"; for `overrides`, see
-    `open_checkpoint`.
+    folder, or a checkpoint's path without ".index".
     """
     # Imported here, as models of other backends work without TensorFlow.
     from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 
-    path = pathlib.Path(path)
     folder, prefix = path, path
     if path.is_dir():
         found = sorted((folder / CHECKPOINTS).glob("step-*.index"))
@@ -140,20 +139,13 @@ def open_run(
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
     settings = read_record(folder)["settings"]
-    config = config_of_checkpoint(config, settings, prefix.name).replace(
-        **overrides or {}
-    )
-    opened = open_tf_checkpoint(prefix, by_object=True)
-    names = _short_names(opened.shapes)
-    file = TensorFile(
-        {short: opened.shapes[name] for short, name in names.items()},
-        lambda short: opened.read(names[short]),
-        str(prefix),
-    )
+    config = config_of_checkpoint(config, settings, prefix.name)
+    config = config.replace(**options.overrides)
+    file = open_tf_checkpoint(prefix, by_object=True)
     checkpoint = dataclasses.replace(
         match_tensors(
             OURS,
-            file,
+            file.select(_short_names(file.shapes)),
             config,
             objective_heads=settings.get("objective", "mlm") != "mlm",
         ),

@@ -18,7 +18,7 @@ from albert_tf.input_files import parse_object
 from albert_tf.interop.file_types import (
     TensorFile,
     explain_bad_file,
-    file_kind,
+    reading,
 )
 
 # Metadata key of the CRC-32 of each tensor's bytes, as JSON; the format itself
@@ -26,7 +26,8 @@ from albert_tf.interop.file_types import (
 _CHECKSUMS = "albert_tf_crc32"
 _DTYPES = "F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL".split()
 _MAX_HEADER = 16 << 20
-_ERRORS = (safetensors.SafetensorError, OSError, ValueError)
+_KIND = "safetensors"
+_DAMAGES = (safetensors.SafetensorError, OSError, ValueError)
 
 
 def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
@@ -37,23 +38,19 @@ def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
         any, are verified when an array is read.
     """
     path = os.fspath(path)
-    if file_kind(path) != "safetensors":
-        explain_bad_file(path, "safetensors")
-    with open(path, "rb") as file:
-        header_bytes = int.from_bytes(file.read(8), "little")
-    if header_bytes > _MAX_HEADER:
-        raise InputError(
-            f"{path}: its header takes {header_bytes:,} bytes; expected at "
-            f"most {_MAX_HEADER:,}"
-        )
-    try:
+    with reading(path, (_KIND,), _DAMAGES):
+        with open(path, "rb") as file:
+            header_bytes = int.from_bytes(file.read(8), "little")
+        if header_bytes > _MAX_HEADER:
+            raise InputError(
+                f"{path}: its header takes {header_bytes:,} bytes; expected at "
+                f"most {_MAX_HEADER:,}"
+            )
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_slice(name) for name in file.keys()}
             shapes = {k: tuple(v.get_shape()) for k, v in tensors.items()}
             dtypes = {k: v.get_dtype() for k, v in tensors.items()}
-    except _ERRORS as error:
-        explain_bad_file(path, "safetensors", str(error))
     for name, dtype in dtypes.items():
         if dtype not in _DTYPES:
             raise InputError(
@@ -65,20 +62,18 @@ def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
         checksums = parse_object(metadata[_CHECKSUMS], f"{path}: {_CHECKSUMS}")
 
     def read(name: str) -> np.ndarray:
-        try:
-            with safetensors.safe_open(path, framework="numpy") as file:
-                array = file.get_tensor(name)
-        except _ERRORS as error:
-            explain_bad_file(path, "safetensors", str(error))
+        with (
+            reading(path, (_KIND,), _DAMAGES),
+            safetensors.safe_open(path, framework="numpy") as file,
+        ):
+            array = file.get_tensor(name)
         if checksums is not None and checksums.get(name) != _crc32(array):
-            explain_bad_file(
-                path, "safetensors", f"{name} differs from its checksum"
-            )
+            explain_bad_file(path, _KIND, f"{name} differs from its checksum")
         if array.dtype.name in ("bfloat16", "float16"):
             return array.astype(np.float32)  # lossless
         return array
 
-    return TensorFile(shapes, read, path)
+    return TensorFile(shapes, read, path, _KIND)
 
 
 def save_safetensors(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
 from albert_tf.interop.canonical_names import canonical_names
-from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    OpenOptions,
+    folder_vocabulary,
+)
 from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.google import CONFIG_FILE
 from albert_tf.interop.matching import match_tensors
@@ -28,21 +32,13 @@ from albert_tf.schema import typed
 _OUR_MANIFEST = "export.json"
 
 
-def open_saved_model(
-    folder: str | os.PathLike[str],
-    *,
-    head: str | None = None,
-    config: AlbertConfig | None = None,
-    overrides: dict[str, Any] | None = None,
-) -> Checkpoint:
+def open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     """Opens the folder of a SavedModel.
 
     The architecture is read from `albert_config.json` in its assets or from our
     `export.json`. Otherwise, sizes are inferred from the weights' shapes, and
-    depth, heads, activation and dropout from the graph. For the arguments, see
-    `open_checkpoint`.
+    depth, heads, activation and dropout from the graph.
     """
-    folder = pathlib.Path(folder)
     variables = folder / "variables" / "variables"
     if not variables.with_suffix(".index").exists():
         raise InputError(
@@ -50,11 +46,10 @@ def open_saved_model(
             "such as a preprocessor or an incomplete copy"
         )
     file = open_tf_checkpoint(variables)
-    file = TensorFile(file.shapes, file.read, str(folder))
+    file = dataclasses.replace(file, source=str(folder))
     saved_model = read_saved_model(folder)
     system, description = _detect_system(folder, file)
-    notes: tuple[str, ...] = ()
-    overrides = dict(overrides or {})
+    config, notes = options.config, ()
     lower_cases = lower_cases_text(saved_model)
     if system == OURS:
         manifest = _our_manifest(folder)
@@ -65,12 +60,10 @@ def open_saved_model(
             config = AlbertConfig.from_dict(manifest["config"], source)
     if config is None:
         facts = facts_of_saved_model(saved_model)
-        config, notes = _config(system, folder, file, facts, overrides)
-    matched = match_tensors(
-        system, file, config.replace(**overrides), head=head
-    )
+        config, notes = _config(system, folder, file, facts, options.overrides)
+    config = config.replace(**options.overrides)
     return dataclasses.replace(
-        matched,
+        match_tensors(system, file, config, head=options.head),
         vocabulary=folder_vocabulary(
             folder / "assets", "google", lower_cases is not False
         ),
@@ -108,7 +101,7 @@ def _config(
     folder: pathlib.Path,
     file: TensorFile,
     facts: GraphFacts,
-    overrides: dict[str, Any],
+    overrides: Mapping[str, Any],
 ) -> tuple[AlbertConfig, tuple[str, ...]]:
     """Returns the config, and notes on its origin."""
     shapes = {

@@ -2,7 +2,8 @@
 
 PyTorch is imported only for them. `torch.load(weights_only=True)` reads both
 formats of `torch.save` without executing code of their pickles: the zip archive
-of torch 1.6 and later, and the legacy format.
+of torch 1.6 and later, and the legacy format. A small pickle could still take
+memory or time without end, so limits are checked before.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import os
 import pathlib
 import pickle
+import pickletools
 import re
 import warnings
 import zipfile
@@ -23,14 +25,9 @@ from albert_tf.input_files import shown
 from albert_tf.interop.file_types import (
     TensorFile,
     check_size,
-    explain_bad_file,
     file_kind,
     open_zip,
-)
-from albert_tf.interop.torch_pickle import (
-    MAX_PICKLE,
-    UnsupportedError,
-    check_limits,
+    reading,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +39,29 @@ _DTYPES = (
     "uint32 uint64 bool"
 ).split()
 _CHUNK = 1 << 20
+_MAX_PICKLE = 1 << 22  # bytes; an ALBERT needs less than a hundredth
+_MAX_STEPS = 500_000  # opcodes
+_MAX_BITS = 128  # of an integer
+
+# Opcodes that no dictionary of tensors needs.
+_FORBIDDEN_OPCODES = (
+    "BYTEARRAY8 DUP EXT1 EXT2 EXT4 NEXT_BUFFER READONLY_BUFFER"
+).split()
+# Opcode -> which of its operands it hashes.
+_HASHED_OPERANDS = {
+    "DICT": slice(0, None, 2),
+    "SETITEM": slice(1, 2),
+    "SETITEMS": slice(1, None, 2),
+    "ADDITEMS": slice(1, None),
+    "FROZENSET": slice(0, None),
+}
+_TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
+_MARK = object()
+_TUPLE_KEY = "its dictionaries have tuples as keys"
+
+
+class _UnsupportedError(Exception):
+    """Raised for file contents that a state dict does not need."""
 
 
 def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
@@ -60,24 +80,18 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
         booleans, or not exactly one dictionary of them.
     """
     path = pathlib.Path(path)
-    kind = file_kind(path)
-    if kind not in _KINDS:
-        explain_bad_file(path, _KINDS)
-    try:
-        tensors = _state_dict(_load(path, is_zip=kind == "torch_zip"))
-        for name, tensor in tensors.items():
-            _check_plain(name, tensor)
-    except UnsupportedError as error:
-        raise InputError(
-            f"{path}: {error}; save the tensors alone with "
-            "torch.save(model.state_dict(), path)."
-        ) from None
-    except InputError:
-        raise
     # A damaged pickle or archive may raise anything.
-    except Exception as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        explain_bad_file(path, _KINDS, reason[:200])
+    with reading(path, _KINDS, (Exception,)):
+        kind = file_kind(path)
+        try:
+            tensors = _state_dict(_load(path, is_zip=kind == "torch_zip"))
+            for name, tensor in tensors.items():
+                _check_plain(name, tensor)
+        except _UnsupportedError as error:
+            raise InputError(
+                f"{path}: {error}; save the tensors alone with "
+                "torch.save(model.state_dict(), path)."
+            ) from None
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     check_size(shapes, path.stat().st_size, str(path))
 
@@ -87,7 +101,7 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
             tensor = tensor.float()
         return tensor.numpy()
 
-    return TensorFile(shapes, read, str(path))
+    return TensorFile(shapes, read, str(path), kind)
 
 
 def _load(path: pathlib.Path, *, is_zip: bool) -> Any:
@@ -103,9 +117,9 @@ def _load(path: pathlib.Path, *, is_zip: bool) -> Any:
         _check_archive(path)
     else:
         with path.open("rb") as file:
-            stream = io.BytesIO(file.read(MAX_PICKLE))
+            stream = io.BytesIO(file.read(_MAX_PICKLE))
         for _ in range(5):  # number, protocol, system, object, storage keys
-            check_limits(stream)
+            _check_limits(stream)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as of pickle protocols
@@ -115,7 +129,7 @@ def _load(path: pathlib.Path, *, is_zip: bool) -> Any:
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         what = f"asks for {found[1][:80]}" if found else "has operations"
-        raise UnsupportedError(
+        raise _UnsupportedError(
             f"its pickle {what}, which dense tensors of numbers do not need "
             "(no code was executed)"
         ) from None
@@ -127,19 +141,19 @@ def _check_archive(path: pathlib.Path) -> None:
         for info in archive.infolist():
             name = info.filename
             if name.endswith("/constants.pkl"):
-                raise UnsupportedError(
+                raise _UnsupportedError(
                     "a TorchScript program, not a file of tensors"
                 )
             if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-                raise UnsupportedError(
+                raise _UnsupportedError(
                     f"the archive was repacked ({name} is compressed)"
                 )
             if name.endswith("/data.pkl"):
-                if info.file_size > MAX_PICKLE:
-                    raise UnsupportedError(
+                if info.file_size > _MAX_PICKLE:
+                    raise _UnsupportedError(
                         f"its pickle takes {info.file_size} bytes"
                     )
-                check_limits(io.BytesIO(archive.read(info)))
+                _check_limits(io.BytesIO(archive.read(info)))
             if info.CRC:  # 0 if torch was told not to compute checksums.
                 with archive.open(info) as entry:
                     while entry.read(_CHUNK):
@@ -150,32 +164,32 @@ def _check_plain(name: str, tensor: torch.Tensor) -> None:
     """Rejects tensors that are not stored as plain numbers."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in _DTYPES or str(tensor.layout) != "torch.strided":
-        raise UnsupportedError(f"{name} is {dtype}, {tensor.layout}")
+        raise _UnsupportedError(f"{name} is {dtype}, {tensor.layout}")
     if tensor.device.type != "cpu" or tensor.is_neg() or tensor.is_conj():
-        raise UnsupportedError(f"{name} is not stored as plain numbers")
+        raise _UnsupportedError(f"{name} is not stored as plain numbers")
 
 
 def _state_dict(content: Any) -> dict[str, torch.Tensor]:
     """Returns the dictionary of tensors: the object or one of its values."""
     if not isinstance(content, dict):
-        raise UnsupportedError("it has no dictionary of tensors")
+        raise _UnsupportedError("it has no dictionary of tensors")
     if not _tensors_of(content):
         # Search each dictionary once, even if it has a thousand keys.
         inner = {id(x): x for x in content.values() if isinstance(x, dict)}
         found = {key for key, value in inner.items() if _has_tensors(value)}
         states = {k: v for k, v in content.items() if id(v) in found}
         if not states:
-            raise UnsupportedError("it has no dictionary of tensors")
+            raise _UnsupportedError("it has no dictionary of tensors")
         if len(states) > 1:
             names = ", ".join(str(key)[:80] for key in [*states][:4])
-            raise UnsupportedError(
+            raise _UnsupportedError(
                 f"it has several dictionaries of tensors: {names}"
             )
         (content,) = states.values()
     seen: set[int] = set()  # shared by all values, which may overlap
     for key, value in content.items():
         if not _is_tensor(value) and _has_nested_tensor(value, seen):
-            raise UnsupportedError(
+            raise _UnsupportedError(
                 f"its entry {str(key)[:80]} contains nested tensors"
             )
     return _tensors_of(content)
@@ -195,7 +209,7 @@ def _tensors_of(entries: dict) -> dict[str, torch.Tensor]:
     tensors = {k: v for k, v in entries.items() if _is_tensor(v)}
     for key in tensors:
         if not isinstance(key, str):
-            raise UnsupportedError(
+            raise _UnsupportedError(
                 f"the name of a tensor is {shown(key)}, expected a string"
             )
     return tensors
@@ -212,3 +226,63 @@ def _has_nested_tensor(value: Any, seen: set[int]) -> bool:
             seen.add(id(value))
             pending += value.values() if isinstance(value, dict) else value
     return False
+
+
+def _check_limits(stream: io.BytesIO) -> None:
+    """Rejects a pickle that would exhaust memory or time.
+
+    The opcodes are interpreted without creating objects: for each object, the
+    stack records whether it is a tuple. Hashing nested tuples that share their
+    elements takes exponential time, so tuples must not be dictionary keys. The
+    stream is then at the pickle's end.
+
+    Raises:
+      _UnsupportedError: if the pickle exceeds a limit.
+      ValueError, IndexError, KeyError: if it is damaged.
+    """
+    size = len(stream.getbuffer())
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+        name = opcode.name
+        if step >= _MAX_STEPS:
+            raise _UnsupportedError(
+                f"its pickle has more than {_MAX_STEPS:,} opcodes"
+            )
+        if name in _FORBIDDEN_OPCODES:
+            raise _UnsupportedError(f"its pickle uses {name}")
+        if type(argument) is int and argument.bit_length() > _MAX_BITS:
+            raise _UnsupportedError("its pickle has a huge integer")
+        if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            # The unpickler allocates a memo of this size.
+            index = len(memo) if argument is None else int(argument)
+            if index > size:
+                raise ValueError("its memo is larger than the pickle")
+            memo[index] = stack[-1]
+            continue
+        popped = _pop(stack, opcode)
+        if name in _HASHED_OPERANDS and any(popped[_HASHED_OPERANDS[name]]):
+            raise _UnsupportedError(_TUPLE_KEY)
+        if name in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(memo[int(argument or 0)])
+        else:
+            is_tuple = name in _TUPLES
+            stack += [
+                _MARK if kind is pickletools.markobject else is_tuple
+                for kind in opcode.stack_after
+            ]
+
+
+def _pop(stack: list[Any], opcode: pickletools.OpcodeInfo) -> list[Any]:
+    """Pops the operands of an opcode, without the mark."""
+    if opcode.name == "POP" and stack[-1:] == [_MARK]:
+        return [stack.pop()]
+    operands: list[Any] = []
+    if pickletools.markobject in opcode.stack_before:
+        while (item := stack.pop()) is not _MARK:
+            operands.append(item)
+        before = opcode.stack_before.index(pickletools.markobject)
+    else:
+        before = len(opcode.stack_before)
+    operands += [stack.pop() for _ in range(before)]
+    return operands[::-1]
