@@ -39,19 +39,6 @@ BASE_V2 = {
     "type_vocab_size": 2,
     "vocab_size": 30000,
 }
-KERAS_HUB = {
-    "vocabulary_size": 30,
-    "num_layers": 6,
-    "num_heads": 2,
-    "embedding_dim": 4,
-    "hidden_dim": 8,
-    "intermediate_dim": 12,
-    "num_groups": 3,
-    "num_inner_repetitions": 2,
-    "dropout": 0.1,
-    "max_sequence_length": 16,
-    "num_segments": 2,
-}
 
 
 def huggingface(**changes):
@@ -73,22 +60,21 @@ def test_missing_keys_have_hugging_face_defaults():
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "back"),
+    ("ours", "theirs"),
     [
-        ("gelu", "gelu_erf", "gelu"),
-        ("gelu_python", "gelu_erf", "gelu"),
-        ("gelu_new", "gelu_tanh", "gelu_new"),
-        ("gelu_pytorch_tanh", "gelu_tanh", "gelu_new"),
-        ("gelu_fast", "gelu_tanh", "gelu_new"),
-        ("relu", "relu", "relu"),
-        ("tanh", "tanh", "tanh"),
-        ("linear", "linear", "linear"),
+        ("gelu_erf", "gelu gelu_python"),
+        ("gelu_tanh", "gelu_new gelu_pytorch_tanh gelu_fast"),
+        ("relu", "relu"),
+        ("tanh", "tanh"),
+        ("linear", "linear"),
     ],
 )
-def test_activations_of_hugging_face(theirs, ours, back):
-    config = huggingface(hidden_act=theirs)
-    assert config.hidden_act == ours
-    assert config_to_huggingface(config)["hidden_act"] == back
+def test_activations_of_hugging_face(ours, theirs):
+    first, *others = theirs.split()
+    for name in (first, *others):
+        config = huggingface(hidden_act=name)
+        assert config.hidden_act == ours
+        assert config_to_huggingface(config)["hidden_act"] == first
 
 
 def test_activations_of_google():
@@ -113,14 +99,11 @@ def test_activations_of_google():
             "position_embedding_type='relative_key' is not supported",
         ),
         ({"hidden_act": "swish"}, "hidden_act='swish' must be one of gelu, "),
-        ({"hidden_act": ["gelu"]}, "hidden_act="),
         ({"net_structure_type": 1}, "net_structure_type=1 selects a variant"),
         ({"gap_size": 2}, "gap_size=2 selects a variant"),
         ({"num_memory_blocks": 1}, "num_memory_blocks=1 selects"),
         ({"down_scale_factor": 2}, "down_scale_factor=2 selects"),
         ({"layers_to_keep": [1]}, r"layers_to_keep=\[1\] selects"),
-        ({"hidden_size": "768"}, "hidden_size='768' must be an integer"),
-        ({"num_attention_heads": 7}, "a multiple of num_attention_heads=7"),
         ({"vocab_size": None}, "vocab_size=None must be an integer"),
     ],
 )
@@ -159,12 +142,6 @@ def test_bad_labels(labels):
         head_from_huggingface({"id2label": labels}, "x")
 
 
-def test_bad_dropout():
-    values = {"classifier_dropout_prob": "high"}
-    with pytest.raises(InputError, match="^x: classifier_dropout_prob='high'"):
-        head_from_huggingface(values, "x")
-
-
 def test_google_and_back(config):
     config = config.replace(
         hidden_act="relu",
@@ -185,17 +162,10 @@ def test_google_and_back(config):
     }
 
 
-def test_keras_hub_and_back(config):
-    config = config.replace(
-        hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
-    )
-    assert config_to_keras_hub(config) == KERAS_HUB
-    assert config_from_keras_hub(KERAS_HUB, "x") == config
-
-
-def test_optional_arguments_of_keras_hub():
-    optional = ("num_groups", "num_inner_repetitions", "num_segments")
-    values = {k: v for k, v in KERAS_HUB.items() if k not in optional}
+def test_optional_arguments_of_keras_hub(config):
+    values = config_to_keras_hub(config)
+    for name in ("num_groups", "num_inner_repetitions", "num_segments"):
+        del values[name]
     config = config_from_keras_hub(values, "x")
     assert (config.num_hidden_groups, config.inner_group_num) == (1, 1)
     assert config.type_vocab_size == 2

@@ -1,7 +1,6 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 import safetensors.numpy
 
@@ -13,6 +12,7 @@ from albert_tf.interop.huggingface import (
     find_weights,
     write_huggingface,
 )
+from albert_tf.interop.names import LABEL_HEADS
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 FIRST = "albert.embeddings.word_embeddings.weight"
@@ -30,40 +30,6 @@ def tensors(folder):
 
 def save(folder, tensors, name="model.safetensors"):
     safetensors.numpy.save_file(tensors, folder / name)
-
-
-@pytest.mark.parametrize("name", ["", "model.safetensors"])
-def test_opens_by_any_of_its_paths(folder, name):
-    assert open_checkpoint(folder / name).heads == ("mlm_head", "sop_head")
-
-
-def test_written_files_equal_those_of_transformers(stored, tmp_path):
-    # A file written by transformers is opened and written again.
-    checkpoint = open_checkpoint(stored / "huggingface")
-    write_huggingface(checkpoint, tmp_path)
-    written, expected = tensors(tmp_path), tensors(stored / "huggingface")
-    assert set(written) == set(expected)
-    for name, value in expected.items():
-        assert written[name].dtype == np.float32
-        np.testing.assert_array_equal(written[name], value, name)
-    config = json.loads((tmp_path / "config.json").read_text())
-    theirs = json.loads((stored / "huggingface" / "config.json").read_text())
-    del theirs["transformers_version"]
-    assert config == theirs
-    with safetensors.safe_open(tmp_path / "model.safetensors", "np") as file:
-        assert file.metadata()["format"] == "pt"
-
-
-def test_classifier_of_transformers(stored, tmp_path):
-    source = stored / "huggingface_classifier"
-    write_huggingface(open_checkpoint(source), tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert config["architectures"] == ["AlbertForSequenceClassification"]
-    labels = ["contradiction", "entailment", "neutral"]
-    assert config["id2label"] == {str(i): n for i, n in enumerate(labels)}
-    assert config["label2id"] == {n: i for i, n in enumerate(labels)}
-    assert config["hidden_act"] == "gelu"
-    assert "problem_type" not in config
 
 
 @pytest.mark.parametrize(
@@ -85,16 +51,12 @@ def test_architecture(config, make_checkpoint, tmp_path, heads, name):
     write_huggingface(make_checkpoint(config, *heads), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == [name]
+    # One label is a regression.
+    labelled = {*heads} & {*LABEL_HEADS}
+    assert config.get("problem_type") == ("regression" if labelled else None)
     # Only AlbertModel has no prefix.
     has_prefix = FIRST in tensors(tmp_path)
     assert has_prefix == (name != "AlbertModel")
-
-
-def test_regression_is_declared(config, make_checkpoint, tmp_path):
-    write_huggingface(make_checkpoint(config, "classifier_head"), tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert config["problem_type"] == "regression"
-    assert len(config["id2label"]) == 1
 
 
 def test_unshared_models_are_not_for_transformers(

@@ -3,14 +3,9 @@ import shutil
 
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.exporting.encoder import export_encoder
 from albert_tf.interop.archive import UnpackedArchive
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.saved_model import open_saved_model
-from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 
 @pytest.fixture
@@ -22,19 +17,6 @@ def unpacked(stored, tmp_path):
         return shutil.copytree(archive.folder, tmp_path / name)
 
     return unpack
-
-
-def test_formats_are_detected(unpacked):
-    formats = {
-        "tf_hub_1": "TF-Hub module of TF1",
-        "tf_hub_2": "TF-Hub SavedModel of Model Garden",
-        "albert_tf_export": "SavedModel of albert_tf",
-    }
-    for name, words in formats.items():
-        folder = unpacked(name)
-        assert open_checkpoint(folder).format == words
-        checkpoint = open_checkpoint(folder / "saved_model.pb")
-        assert checkpoint.source == str(folder)
 
 
 def test_config_is_inferred_from_the_graph(unpacked):
@@ -70,28 +52,15 @@ def test_overrides_and_config_argument(unpacked):
     assert open_checkpoint(folder, config=given).config == given
 
 
-# A lower-casing export is one of the stored checkpoints.
-def test_exports_keep_the_case_setting(stored, tmp_path):
-    config = AlbertConfig(
-        vocab_size=40,
-        embedding_size=4,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=8,
-        max_position_embeddings=8,
-    )
-    export_encoder(
-        AlbertEncoder(config),
-        tmp_path / "export",
-        tokenizer=AlbertTokenizer.from_file(
-            stored / "spiece.model", do_lower_case=False
-        ),
-    )
-    checkpoint = open_checkpoint(tmp_path / "export")
-    assert checkpoint.tokenizer.settings["do_lower_case"] is False
-    assert checkpoint.config == config
-    assert checkpoint.heads == ()
+@pytest.mark.parametrize("lower", [True, False])
+def test_exports_keep_the_case_setting(unpacked, edited, lower):
+    folder = unpacked("albert_tf_export")
+    with edited(folder / "export.json") as manifest:
+        assert manifest["tokenizer"]["do_lower_case"] is True
+        manifest["tokenizer"]["do_lower_case"] = lower
+    checkpoint = open_checkpoint(folder / "saved_model.pb")
+    assert checkpoint.source == str(folder)
+    assert checkpoint.tokenizer.settings["do_lower_case"] is lower
 
 
 def test_a_preprocessor_is_not_a_checkpoint(unpacked):
@@ -121,7 +90,7 @@ def test_incomplete_saved_models(unpacked):
         dict(open_checkpoint(folder).arrays)
     (folder / "variables" / "variables.index").unlink()
     with pytest.raises(InputError, match="is a SavedModel without variables/"):
-        open_saved_model(folder)
+        open_checkpoint(folder)
 
 
 @pytest.mark.parametrize(
