@@ -77,8 +77,9 @@ def _load(checkpoint: Checkpoint) -> AlbertModel:
         if head not in ("mlm_head", "sop_head"):
             raise InputError(
                 f"{checkpoint.source} has a {head}, which layout=huggingface "
-                f"does not support (only {', '.join(_MODELS)}, a masked "
-                "language model or the encoder); use another layout"
+                f"and kind=web do not support (only {', '.join(_MODELS)}, a "
+                "masked language model or the encoder); use another layout or "
+                "kind"
             )
     if "mlm_head" in checkpoint.components:
         return AlbertPretrainer.from_checkpoint(

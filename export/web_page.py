@@ -28,7 +28,6 @@ from albert_tf.folders import new_folder
 from albert_tf.input_files import read_bytes
 from albert_tf.interop.huggingface import CONFIG_FILE
 
-PAGE = "index.html"
 _MODEL, _SCRIPTS = "model", "scripts"
 _READ = ("tokenizer.json", "tokenizer_config.json", QUANTIZED_FILE)
 _WASM = "ort-wasm-simd-threaded.wasm"
@@ -78,11 +77,12 @@ LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
 SOFTWARE.
 """
-# Architecture -> what the page does with the model.
+# Architecture of Hugging Face's -> what the page does with the model.
 _MODES = {
     "AlbertForMaskedLM": ("words", "sentences"),
     "AlbertModel": ("sentences",),
     "AlbertForSequenceClassification": ("labels",),
+    "AlbertForTokenClassification": ("tokens",),
     "AlbertForQuestionAnswering": ("answers",),
 }
 
@@ -96,9 +96,6 @@ def write_web_page(
       layout: an export in Hugging Face's layout.
       scripts: the `page_scripts`.
       config: the output folder, and whether to replace an export there.
-
-    Raises:
-      InputError: If the page cannot show the model's outputs.
     """
     values = json.loads((layout / MANIFEST).read_text("utf-8"))
     model_config = json.loads((layout / CONFIG_FILE).read_text("utf-8"))
@@ -114,12 +111,18 @@ def write_web_page(
         # What the page reads, for its progress.
         read = [f"{_SCRIPTS}/{_WASM}.bin", *(f"{_MODEL}/{x}" for x in _READ)]
         facts["bytes"] = sum((folder / x).stat().st_size for x in read)
-        template = (
-            importlib.resources.files("albert_tf.exporting") / "web_page.html"
+        _write(folder / "index.html", "web_page.html", facts=script_text(facts))
+        # The page's address stands for the page. The worker reads what it
+        # reads, and is another one if any file of the folder is.
+        modules = [f"{_SCRIPTS}/{x}" for x in scripts if x.endswith(".mjs")]
+        _write(
+            folder / "worker.js",
+            "web_worker.js",
+            files=json.dumps(["./", *modules, *read]),
+            version=hashlib.sha256(
+                json.dumps(describe_files(folder)).encode()
+            ).hexdigest(),
         )
-        page = template.read_text("utf-8")
-        page = page.replace("{{facts}}", script_text(facts))
-        (folder / PAGE).write_text(page, "utf-8")
         described = {
             "kind": "web",
             "file": f"{_MODEL}/{QUANTIZED_FILE}",
@@ -128,6 +131,15 @@ def write_web_page(
         }
         origin = Origin.from_dict(values.pop("origin"))
         describe_export(folder, values | described, origin)
+
+
+def _write(path: pathlib.Path, template: str, **values: str) -> None:
+    """Writes a file of the package, with values in place of their names."""
+    source = importlib.resources.files("albert_tf.exporting") / template
+    text = source.read_text("utf-8")
+    for name, value in values.items():
+        text = text.replace(f"{{{{{name}}}}}", value)
+    path.write_text(text, "utf-8")
 
 
 def script_text(values: Mapping[str, Any]) -> str:
@@ -145,11 +157,6 @@ def _facts(
       config: those of its `config.json`.
     """
     (architecture,) = config["architectures"]
-    if architecture not in _MODES:
-        raise InputError(
-            f"kind=web does not support an {architecture} (only "
-            f"{', '.join(_MODES)}); use kind=onnx with layout=huggingface"
-        )
     task = values.get("task") or {}
     settings = task.get("settings", {})
     return {

@@ -14,8 +14,9 @@ import urllib.request
 _FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync "
-    # Nothing but this machine has a name.
-    "--host-resolver-rules=MAP\t*\t~NOTFOUND,EXCLUDE\t127.0.0.1"
+    # Nothing but this machine has a name, for plain http in the second case.
+    "--host-resolver-rules=MAP\tplain.test\t127.0.0.1,"
+    "MAP\t*\t~NOTFOUND,EXCLUDE\t127.0.0.1"
 ).split(" ")
 _FLAGS = [flag.replace("\t", " ") for flag in _FLAGS]
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -86,6 +87,21 @@ class Browser:
         path = f"/element/{found[_ELEMENT]}"
         self._call("POST", f"{path}/clear")
         self._call("POST", f"{path}/value", text=text)
+
+    def emulate(self, scheme, width, height):
+        """Emulates a phone's screen, and a "light" or "dark" color scheme."""
+        screen = {"width": width, "height": height, "mobile": True}
+        scheme = {"name": "prefers-color-scheme", "value": scheme}
+        for command, values in {
+            "setDeviceMetricsOverride": screen | {"deviceScaleFactor": 2},
+            "setEmulatedMedia": {"features": [scheme]},
+        }.items():
+            self._call(
+                "POST",
+                "/goog/cdp/execute",
+                cmd=f"Emulation.{command}",
+                params=values,
+            )
 
     def requests(self):
         """Returns the addresses that were asked for since the last call."""

@@ -1,5 +1,6 @@
 """Web pages in Chromium: what they show, and what they ask for."""
 
+import functools
 import json
 import shutil
 import time
@@ -13,7 +14,9 @@ from albert_tf.exporting import web_page
 from albert_tf.exporting.check import check_files
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
+from albert_tf.exporting.huggingface_layout import INPUT_NAMES
 from albert_tf.exporting.manifest import read_export
+from albert_tf.finetuning.batches import prediction_batches
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.text.tokenizer_files import load_tokenizer
 
@@ -21,8 +24,31 @@ onnxruntime = pytest.importorskip(
     "onnxruntime", reason="onnxruntime is not installed"
 )
 pytest.importorskip("tf2onnx", reason="tf2onnx is not installed")
+QUANTIZED = "model/onnx/model_quantized.onnx"
 # WebAssembly sums in another order.
 TOLERANCE = 1e-3
+# The lowest contrast of a visible text and its background, by WCAG 2.
+CONTRAST = """
+const channels = (color) => color.match(/[\\d.]+/g).map(Number);
+const luminance = (color) => {
+  const [red, green, blue] = color.map((x) => x / 255).map((x) =>
+    x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+};
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+let lowest = 21;
+while (texts.nextNode()) {
+  const { data, parentElement } = texts.currentNode;
+  if (!data.trim() || !parentElement.checkVisibility()) continue;
+  let behind = parentElement, back;
+  while ((back = channels(getComputedStyle(behind).backgroundColor))[3] === 0)
+    behind = behind.parentElement;
+  const [less, more] = [back, channels(getComputedStyle(parentElement).color)]
+    .map(luminance).sort((a, b) => a - b);
+  lowest = Math.min(lowest, (more + 0.05) / (less + 0.05));
+}
+return lowest;
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +64,7 @@ def browser(tmp_path_factory):
 def make_page(npm_packages, tmp_path_factory):
     """Returns `make(model)`: the folder of a web page."""
 
+    @functools.cache
     def make(model):
         folder = tmp_path_factory.mktemp("pages") / "page"
         packages = npm_packages / "node_modules"
@@ -74,18 +101,16 @@ def results(browser, *texts):
         wait(browser, "return !document.querySelector('[aria-busy]')")
     rows = wait(
         browser,
-        "const rows = [...document.querySelectorAll('.row')];"
-        "return rows.length && rows.map((row) => "
-        "[row.querySelector('.name').textContent, Number(row.dataset.value)])",
+        "const shown = [...document.querySelectorAll('[data-value]')];"
+        "return shown.length && shown.map((x) => [(x.querySelector('.name') "
+        "?? x.firstChild).textContent, Number(x.dataset.value)])",
     )
     return [tuple(row) for row in rows]
 
 
 def session_of(folder):
     """Returns a function from texts to the model's outputs and its rows."""
-    session = onnxruntime.InferenceSession(
-        folder / "model/onnx/model_quantized.onnx"
-    )
+    session = onnxruntime.InferenceSession(folder / QUANTIZED)
     names = [x.name for x in session.get_outputs()]
     # The page has no vocabulary file of ours, only tokenizer.json.
     tokenizer = load_tokenizer(folder / "model")
@@ -103,6 +128,23 @@ def session_of(folder):
     return run, tokenizer
 
 
+def prediction(source, folder, given):
+    """Returns a task's record and prediction of the page's int8 model."""
+    task_type = (predictor := Predictor(source)).task_type
+    examples = [predictor.example(given)]
+    features = task_type.features(examples, labelled=False)
+    session = onnxruntime.InferenceSession(folder / QUANTIZED)
+    names = [x.name for x in session.get_outputs()]
+    outputs = [{}] * features.num_examples
+    # The shortest comes first.
+    for [i], batch in prediction_batches(features, batch_size=1):
+        rows = {INPUT_NAMES[x]: batch[x].astype("int64") for x in INPUT_NAMES}
+        values = [x[0] for x in session.run(names, rows)]
+        outputs[i] = dict(zip(names, values, strict=True))
+    [predicted] = task_type.predictions(examples, features, outputs)
+    return task_type.record(*examples, predicted), predicted
+
+
 def softmax(values):
     powers = np.exp(values - np.max(values))
     return powers / powers.sum()
@@ -110,15 +152,18 @@ def softmax(values):
 
 @pytest.mark.peer
 def test_packaged_model(browser, make_page):
-    """Masked words and similar sentences, without the server in the end."""
+    """Masked words and similar sentences, opened again without the server."""
     folder = make_page("albert_tiny_en")
     run, tokenizer = session_of(folder)
-    with serving(folder) as address:
-        opened(browser, address)
+    with serving(folder.parent) as address:
+        opened(browser, f"{address}{folder.name}/")
         requests = browser.requests()
-    # From here on, there is no server.
+        wait(browser, "return navigator.serviceWorker.ready.then(() => true)")
     assert len(requests) >= 7
     assert all(x.startswith((address, "data:")) for x in requests), requests
+    for name in ("", "index.html?again"):
+        opened(browser, f"{address}{folder.name}/{name}")
+    browser.requests()
     text = "The capital of France is [MASK]."
     found = results(browser, text)
     outputs, ids = run(text)
@@ -141,10 +186,56 @@ def test_packaged_model(browser, make_page):
     for name, vector in zip(texts[1:], others, strict=True):
         assert found[name] == pytest.approx(first @ vector, abs=TOLERANCE)
     assert browser.requests() == []
-    browser.type("label textarea", " ")
-    assert wait(
-        browser, "return document.getElementById('error').textContent"
-    ).startswith("Write something")
+
+
+@pytest.mark.peer
+def test_another_export_replaces_what_is_kept(browser, make_page, tmp_path):
+    """The page of the first is shown once more, and then that of the second."""
+    folder = tmp_path / "page"
+    title = "return document.getElementById('about').textContent"
+    caches = "return caches.keys().then((names) => names.join())"
+    shutil.copytree(make_page("albert_tiny_en"), folder)
+    with serving(tmp_path) as address:
+        opened(browser, f"{address}page/")
+        wait(browser, "return navigator.serviceWorker.ready.then(() => true)")
+        first, kept = browser.run(title), browser.run(caches)
+        for name in ("index.html", "worker.js"):
+            text = (folder / name).read_text("utf-8")
+            text = text.replace("albert_tiny_en", "the second")
+            text = text.replace('PREFIX + "', 'PREFIX + "second')
+            (folder / name).write_text(text, "utf-8")
+        opened(browser, f"{address}page/")
+        assert browser.run(title) == first
+        wait(browser, f"{caches}.then((x) => !x.includes('{kept}'))")
+        opened(browser, f"{address}page/")
+        assert browser.run(title).startswith("the second")
+        assert browser.run(caches).count(f"{address}page/") == 1
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone(browser, make_page, scheme):
+    """Over plain http, where no page is kept: readable, without scrolling."""
+    page = make_page("albert_tiny_en")
+    browser.emulate(scheme, 360, 740)
+    with serving(page) as address:
+        opened(browser, address.replace("127.0.0.1", "plain.test"))
+    assert browser.run("return navigator.serviceWorker === undefined")
+    assert len(results(browser, "A [MASK] and a [MASK]" + "!" * 60)) == 16
+    browser.run("document.querySelector('details').open = true")
+    backs = []
+    for text in ("A [MASK].", " "):
+        browser.type("label textarea", text)
+        wait(browser, "return !document.querySelector('[aria-busy]')")
+        assert browser.run(CONTRAST) >= 4.5
+        assert browser.run("return document.documentElement.scrollWidth") <= 360
+        style = "return getComputedStyle(document.body).backgroundColor"
+        backs.append(browser.run(style))
+    assert browser.run("return document.getElementById('error').innerText") == (
+        "Write something."
+    )
+    dark = {"light": "rgb(244, 245, 248)", "dark": "rgb(20, 22, 27)"}[scheme]
+    assert set(backs) == {dark}
 
 
 @pytest.mark.peer
@@ -163,27 +254,47 @@ def test_labels(browser, make_page, make_finetuned):
 
 
 @pytest.mark.peer
-def test_answers(browser, make_page, make_finetuned):
-    """The answer and its probability are those of `Predictor`."""
-    source = make_finetuned("squad1.1", max_seq_length=40, max_query_length=12)
+def test_labels_of_words(browser, make_page, make_finetuned):
+    """A text longer than a sequence, and a word longer than one."""
+    source = make_finetuned("ner", max_seq_length=12)
     folder = make_page(source)
-    question, context = "The plot", "A good movie was seen."
+    text = "A good movie was seen.\nWas it?  " + "long" * 20 + " I have"
+    record, predicted = prediction(source, folder, {"text": text})
     with serving(folder) as address:
         opened(browser, address)
-        found = results(browser, question, context)
+        found = results(browser, text)
+        labels = browser.run(
+            "return [...document.querySelectorAll('[data-label]')]"
+            ".map((word) => word.dataset.label)"
+        )
+    assert [word for word, _ in found] == record["words"]
+    assert labels == record["labels"]
+    np.testing.assert_allclose(
+        [value for _, value in found],
+        predicted.max(axis=-1),
+        rtol=0,
+        atol=TOLERANCE,
+    )
+
+
+@pytest.mark.peer
+def test_answers(browser, make_page, make_finetuned):
+    source = make_finetuned("squad1.1", max_seq_length=40, max_query_length=12)
+    folder = make_page(source)
+    given = {"question": "The plot", "context": "A good movie was seen."}
+    expected, _ = prediction(source, folder, given)
+    with serving(folder) as address:
+        opened(browser, address)
+        found = results(browser, *given.values())
         marked = browser.run("return document.querySelector('mark').innerText")
         passage = browser.run(
             "return document.querySelector('.passage').textContent"
         )
-    assert passage == context
-    (expected,) = Predictor(source)(
-        [{"question": question, "context": context}]
-    )
+    assert passage == given["context"]
     assert marked == expected["answer"]
-    # The matrices are too small to lose much in 8 bits.
     best = {x["text"]: x["probability"] for x in expected["best"]}
     for name, value in found:
-        assert value == pytest.approx(best[name], abs=0.01)
+        assert value == pytest.approx(best[name], abs=TOLERANCE)
 
 
 def test_folder(make_page, pretrained):
@@ -197,7 +308,7 @@ def test_folder(make_page, pretrained):
     assert "Apache License" in licenses
     # Nothing refers to another host.
     page = (folder / "index.html").read_text()
-    assert "http" not in page
+    assert "://" not in page
     assert "{{" not in page
 
 
@@ -238,7 +349,10 @@ def test_without_npm(pretrained, tmp_path, monkeypatch):
 
 
 def test_models_that_a_page_cannot_show(make_finetuned, npm_packages, tmp_path):
-    source = make_finetuned("ner", max_seq_length=32)
-    config = ExportConfig(model=source, output=tmp_path / "page", kind="web")
-    with pytest.raises(InputError, match="does not support an AlbertForToken"):
+    source = make_finetuned("race", max_seq_length=32, max_qa_length=12)
+    packages = npm_packages / "node_modules"
+    config = ExportConfig(
+        model=source, output=tmp_path, kind="web", web_packages=packages
+    )
+    with pytest.raises(InputError, match="and kind=web do not support"):
         export(config)
