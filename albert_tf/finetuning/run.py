@@ -33,17 +33,13 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
-from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
-from albert_tf.training.distribution import (
-    LOCAL,
-    check_tpu_run,
-    make_strategy,
-)
+from albert_tf.training.distribution import LOCAL
 from albert_tf.training.input import slice_size
-from albert_tf.training.run_folder import (
-    RunFolder,
-    load_run_config,
-    open_run_folder,
+from albert_tf.training.run import (
+    Run,
+    open_run,
+    recorded_architecture,
+    strategy_of,
 )
 from albert_tf.training.schedules import describe_rate
 
@@ -100,22 +96,20 @@ class FinetuneRun:
         self.task_type.start_head(model, self.data.train)
         return model
 
-    def open_folder(
+    def open(
         self, command_files: Mapping[str, str] | None
-    ) -> contextlib.AbstractContextManager[RunFolder]:
-        """Locks and checks the run's folder; see `open_run_folder`."""
-        return open_run_folder(
-            self.config.output,
+    ) -> contextlib.AbstractContextManager[Run]:
+        """Locks and checks the run's folder; see `open_run`."""
+        return open_run(
+            self.config,
             self.config.settings()
             | {
                 "model": self.architecture.to_dict(),
                 "data": self.data.identity,
             },
-            may_change=self.config.free_on_resume,
-            defaults=self.config.default_settings(),
+            self.strategy,
             files=tokenizer_files(self.task_type.tokenizer),
             command_files=command_files,
-            strategy=self.strategy,
         )
 
 
@@ -132,12 +126,7 @@ def open_runs(
     config = configs[0]
     _check_machine(config)
     # Workers must connect before TensorFlow runs anything else.
-    strategy = make_strategy(
-        config.distribution,
-        tpu=config.tpu,
-        tpu_zone=config.tpu_zone,
-        gcp_project=config.gcp_project,
-    )
+    strategy = strategy_of(config)
     starts = _open_starting_points(configs)
     max_positions = min(
         start.architecture.max_position_embeddings for start in starts
@@ -297,12 +286,9 @@ def _open_starting_points(
     new: _StartingPoint | None = None
     starts = []
     for config in configs:
-        run_dir = os.fspath(config.output)
-        if list_checkpoints(os.path.join(run_dir, FOLDER)):
-            architecture = load_run_config(run_dir).replace(
-                **config.config_overrides
-            )
-            start = _StartingPoint(architecture, load_tokenizer(run_dir), None)
+        if architecture := recorded_architecture(config):
+            tokenizer = load_tokenizer(config.output)
+            start = _StartingPoint(architecture, tokenizer, None)
         else:
             if new is None:  # Opened once: it may be large.
                 checkpoint = open_checkpoint(
@@ -318,8 +304,8 @@ def _open_starting_points(
     return starts
 
 
-def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
-    """Describes model, data and training in a few lines."""
+def run_summary(run: FinetuneRun, model: AlbertModel) -> dict[str, str]:
+    """Describes model, data and training: heading -> text."""
     config, task_config = run.config, run.task_type.task_config
     features = run.data.train
     lengths, dev = features.lengths, run.dev
@@ -349,12 +335,10 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
         f"{config.train_batch_size} ({epochs:.1f} epochs) with "
         f"{config.optimizer}, "
         + describe_rate(config.learning_rate, config.warmup_steps),
-        "writes": f"{os.fspath(config.output)}, "
-        + ("which holds this run already" if resumes else "a new run"),
     }
     if run.checkpoint and run.checkpoint.notes:
         lines["weights"] = "; ".join(run.checkpoint.notes)
-    return "\n".join(f"{name:9} {text}" for name, text in lines.items())
+    return lines
 
 
 def _check_machine(config: FinetuneConfig) -> None:
@@ -365,9 +349,3 @@ def _check_machine(config: FinetuneConfig) -> None:
             f"tpu={config.tpu!r}: fine-tuning writes to a local folder, which "
             "other machines cannot access; use --tpu=local on a TPU VM"
         )
-    check_tpu_run(
-        config.tpu,
-        {},
-        precision=config.precision,
-        jit_compile=config.jit_compile,
-    )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import sys
 from collections.abc import Mapping, Sequence
 
 import keras
 import tensorflow as tf
 
-from albert_tf.files import write_atomically, writing
+from albert_tf.files import write_atomically
 from albert_tf.finetuning.batches import training_batches
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
@@ -27,15 +26,10 @@ from albert_tf.finetuning.results import (
 from albert_tf.finetuning.run import FinetuneRun, open_runs, run_summary
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.interop.run_folder import MODEL_FOLDER, RUNS_FILE
-from albert_tf.models.base import AlbertModel
-from albert_tf.training.best_checkpoint import read_best
-from albert_tf.training.checkpoint_files import BEST, FOLDER
-from albert_tf.training.checkpoints import load_model_variables
-from albert_tf.training.distribution import set_precision
-from albert_tf.training.optimizers import make_optimizer
-from albert_tf.training.run_folder import RunFolder, open_runs_folder
+from albert_tf.training.checkpoints import load_best_variables
+from albert_tf.training.run import Run
+from albert_tf.training.run_folder import open_runs_folder
 from albert_tf.training.schedules import SCHEDULES
-from albert_tf.training.trainer import Trainer
 from albert_tf.training.workers import is_chief
 
 
@@ -79,14 +73,14 @@ def train_runs(
             locks.enter_context(
                 open_runs_folder(output, [*configs, RUNS_FILE], strategy)
             )
-        folders = {
-            name: locks.enter_context(run.open_folder(command_files))
+        opened = {
+            name: locks.enter_context(run.open(command_files))
             for name, run in by_name.items()
         }
         for name, run in by_name.items():
             if results:
                 keras.backend.clear_session()
-            results[name] = _finetune(run, folders[name], callbacks)
+            results[name] = _finetune(run, opened[name], callbacks)
             if results[name].training.interrupted:
                 break
         result = RunsResult(
@@ -101,7 +95,7 @@ def train_runs(
 
 def _finetune(
     run: FinetuneRun,
-    folder: RunFolder,
+    opened: Run,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> FinetuneResult:
     """Trains, evaluates and saves the model of one run."""
@@ -113,10 +107,7 @@ def _finetune(
         config.num_train_steps,
         config.warmup_steps,
     )
-    set_precision(config.precision)
-    keras.utils.set_random_seed(config.seed)
-    with strategy.scope():
-        model = run.make_model()
+    model = opened.make_model(run.make_model)
     predict = make_batch_predictor(
         strategy,
         model,
@@ -125,15 +116,6 @@ def _finetune(
         fixed_length=config.fixed_length,
         progress=is_chief(strategy),
     )
-
-    def start() -> None:
-        folder.claim()
-        if is_chief(strategy):
-            print(
-                run_summary(run, model, folder.resumes),
-                file=sys.stderr,
-                flush=True,
-            )
 
     def evaluate() -> dict[str, float]:
         assert dev is not None
@@ -152,24 +134,18 @@ def _finetune(
             else None,
         )
 
-    with writing(config.output):
-        result = Trainer(
-            config,
-            strategy,
-            model,
-            task_type.make_loss(**run.loss_arguments),
-            make_optimizer(config, model),
-            schedule,
-            run_dir=config.output,
-        ).fit(
-            batches,
-            evaluate=evaluate if dev else None,
-            start=start,
-            callbacks=callbacks,
-        )
+    result = opened.train(
+        model,
+        task_type.make_loss(**run.loss_arguments),
+        schedule,
+        batches,
+        summary=run_summary(run, model),
+        evaluate=evaluate if dev else None,
+        callbacks=callbacks,
+    )
     if result.interrupted:
         return FinetuneResult(training=result)
-    step = _load_best(model, config.output)
+    step = load_best_variables(model, config.output)
     scores: dict[str, float] = {}
     if dev:
         # Evaluating again could take minutes.
@@ -203,11 +179,3 @@ def _reference(run: FinetuneRun) -> Reference:
         selection=run.config.dev_selection,
         perfect_score=run.task_type.perfect_score,
     )
-
-
-def _load_best(model: AlbertModel, run_dir: str | os.PathLike[str]) -> int:
-    """Loads the best weights of a run, or else the latest; returns the step."""
-    run_dir = os.fspath(run_dir)
-    if read_best(os.path.join(run_dir, FOLDER)) is None:
-        return load_model_variables(model, run_dir)
-    return load_model_variables(model, os.path.join(run_dir, BEST))

@@ -22,13 +22,9 @@ from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.training.checkpoint_files import (
-    FOLDER,
-    list_checkpoints,
-    read_checkpoint,
-)
+from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.optimizers import MOMENTS
-from albert_tf.training.run_folder import load_run_config
+from albert_tf.training.run import recorded_architecture
 
 REPORT_FILE = "init.txt"
 
@@ -140,11 +136,8 @@ def resolve_initial_weights(
     if config.init_from is None:
         return config, None
     path = os.fspath(config.init_from)
-    output = os.fspath(config.output)
-    if list_checkpoints(os.path.join(output, FOLDER)):
-        model = config.model or load_run_config(output).replace(
-            **config.config_overrides
-        )
+    if recorded := recorded_architecture(config):
+        model = config.model or recorded
         return dataclasses.replace(
             config, model=model, config_overrides={}
         ), None

@@ -15,11 +15,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.schedule import make_schedule
-from albert_tf.training.checkpoint_files import (
-    FOLDER,
-    list_checkpoints,
-    read_time,
-)
+from albert_tf.training.checkpoint_files import read_time, run_checkpoints
 from albert_tf.training.run_folder import FILE, read_settings
 from albert_tf.training.time_budget import TimeBudget
 
@@ -83,7 +79,7 @@ def _check_time_is_left(folder: str) -> None:
     Raises:
       InputError: if the last decay of the newest checkpoint is decided.
     """
-    newest = list_checkpoints(os.path.join(folder, FOLDER))
+    newest = run_checkpoints(folder)
     state = read_time(newest[max(newest)]) if newest else ()
     if TimeBudget.is_decided(state):
         _, first_step, steps = map(int, state)
@@ -115,9 +111,7 @@ def check_past_phases(
     if not tf.io.gfile.exists(os.path.join(folder, FILE)):
         return
     old, new = (x.get("phases", ()) for x in (read_settings(folder), settings))
-    if "phases" not in config.free_on_resume or not list_checkpoints(
-        os.path.join(folder, FOLDER)
-    ):
+    if "phases" not in config.free_on_resume or not run_checkpoints(folder):
         return  # `open_run_folder` compares them if the run is resumed.
     if len(old) != len(new):
         raise InputError(
@@ -152,4 +146,4 @@ def check_past_phases(
 
 def newest_step(folder: str) -> int:
     """Returns the step of the newest checkpoint of a run; 0 without one."""
-    return max(list_checkpoints(os.path.join(folder, FOLDER)), default=0)
+    return max(run_checkpoints(folder), default=0)

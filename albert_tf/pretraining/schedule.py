@@ -27,14 +27,3 @@ def make_schedule(config: PretrainConfig) -> Schedule:
         config.resolved_warmup_steps,
         **options[config.schedule],
     )
-
-
-def describe_scaling(config: PretrainConfig) -> str:
-    """Returns a log line about the effect of `scale_lr_with_batch`."""
-    num_train_steps = config.num_train_steps
-    return (
-        f"batch {config.train_batch_size}, scaled from "
-        f"{config.reference_batch_size}: learning rate "
-        f"{config.resolved_learning_rate:.6g}, warm-up "
-        f"{config.resolved_warmup_steps} of {num_train_steps} steps"
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -33,8 +32,7 @@ def start_summary(
     phases: Sequence[PhaseRecords],
     model: AlbertModel,
     strategy: tf.distribute.Strategy,
-    resumes: bool,
-) -> str:
+) -> dict[str, str]:
     """Describes the model, the records, the training and the devices.
 
     Args:
@@ -42,7 +40,9 @@ def start_summary(
       phases: training and held-out records of each phase.
       model: the model with its heads.
       strategy: the distribution strategy.
-      resumes: whether the run is resumed from the output folder.
+
+    Returns:
+      Heading -> text, as for `Run.train`.
     """
     sizes = config.architecture
     depths = list(dict.fromkeys(phase.depth for phase in phases))
@@ -90,11 +90,12 @@ def start_summary(
         ),
         "computes": f"{config.precision} on {replicas} x {device.split(':')[0]}"
         f"{compiled}",
-        "writes": f"{os.fspath(config.output)}, "
-        + ("which holds this run already" if resumes else "a new run"),
     }
-    width = max(9, *map(len, rows))
-    return "\n".join(f"{name:{width}} {text}" for name, text in rows.items())
+    if config.scale_lr_with_batch:
+        rows["training"] += (
+            f", scaled from a batch of {config.reference_batch_size:,}"
+        )
+    return rows
 
 
 def _describe_objective(config: PretrainConfig) -> dict[str, str]:

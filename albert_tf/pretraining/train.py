@@ -7,9 +7,7 @@ import dataclasses
 import functools
 import itertools
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -19,7 +17,6 @@ from albert_tf.data.manifest import DATA_FILE, sequences_per_row
 from albert_tf.data.mixture import plain_patterns
 from albert_tf.data.records import Records
 from albert_tf.errors import InputError
-from albert_tf.files import writing
 from albert_tf.models.base import AlbertModel
 from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import load_objective_module
@@ -47,21 +44,14 @@ from albert_tf.pretraining.resuming import (
     check_past_phases,
     check_past_rates,
 )
-from albert_tf.pretraining.schedule import describe_scaling, make_schedule
+from albert_tf.pretraining.schedule import make_schedule
 from albert_tf.pretraining.summary import start_summary, warn_of_plateau
 from albert_tf.settings import takes
 from albert_tf.text.tokenizer_files import tokenizer_files
-from albert_tf.training.distribution import (
-    check_tpu_run,
-    make_strategy,
-    set_precision,
-)
 from albert_tf.training.evaluation import Evaluator
-from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.result import TrainingResult
-from albert_tf.training.run_folder import open_run_folder
-from albert_tf.training.trainer import Trainer
+from albert_tf.training.run import open_run, strategy_of
 from albert_tf.training.workers import is_chief
 
 MODEL_CONFIG_FILE = "config.json"
@@ -99,24 +89,14 @@ def pretrain(
       InputError: if records, architecture and folder do not fit together.
         Nothing is trained or written then.
     """
-    for resolved in config.resolved_phases():
-        check_tpu_run(
-            config.tpu,
-            {
-                "input": plain_patterns(resolved.config.input),
-                "output": config.output,
-            },
-            precision=config.precision,
-            jit_compile=config.jit_compile,
-        )
     if config.objective_module is not None:
         load_objective_module(config.objective_module)
     # Workers have to connect before TensorFlow initializes its devices.
-    strategy = make_strategy(
-        config.distribution,
-        tpu=config.tpu,
-        tpu_zone=config.tpu_zone,
-        gcp_project=config.gcp_project,
+    inputs = [x.config.input for x in config.resolved_phases()]
+    strategy = strategy_of(
+        config,
+        input=[x for each in inputs for x in plain_patterns(each)],
+        output=config.output,
     )
     config, initial = resolve_initial_weights(config)
     phases = open_phases(config)
@@ -139,44 +119,43 @@ def pretrain(
     make_schedule(config)  # Raises if it is not possible.
     check_past_rates(config)
     check_past_phases(config, settings)
-    with open_run_folder(
-        config.output,
+    with open_run(
+        config,
         settings,
-        may_change=config.free_on_resume,
-        defaults=config.default_settings(),
+        strategy,
         files=_run_files(config, heldout, initial, max(trained)),
         command_files=command_files,
-        strategy=strategy,
-    ) as folder:
-        if initial and folder.resumes:
+    ) as run:
+        if initial and run.folder.resumes:
             initial.check_unchanged(config.output)
-        set_precision(config.precision)
-        keras.utils.set_random_seed(config.seed)
-        with strategy.scope():
+
+        def make() -> AlbertModel:
             model = objectives[0].make_model(
                 config.deepest_architecture, rematerialize=config.rematerialize
             )
             if initial:
                 initial.assign(model)
+            return model
 
-        def start() -> None:
-            folder.claim()
-            if not is_chief(strategy):
-                return
-            if config.scale_lr_with_batch:
-                print(describe_scaling(config), file=sys.stderr)
-            if initial:
-                print(initial.report, file=sys.stderr)
-            resumes = folder.resumes
-            summary = start_summary(config, phases, model, strategy, resumes)
-            print(summary, file=sys.stderr, flush=True)
-
-        run = _Run(config, phases, objectives, trained, model, strategy)
-        result = run.train(
-            start=start,
-            initial_values=initial.moments if initial else None,
-            callbacks=callbacks,
-        )
+        model = run.make_model(make)
+        training = _Phases(config, phases, objectives, trained, model, strategy)
+        parts = [training.phase(number) for number in range(len(phases))]
+        with contextlib.ExitStack() as stack:
+            for phase in phases:
+                stack.enter_context(
+                    phase.original.explained_errors(config.architecture)
+                )
+            result = run.train(
+                model,
+                parts[0].loss,
+                make_schedule(config),
+                parts,
+                notes=f"{initial.report}\n" if initial else "",
+                summary=start_summary(config, phases, model, strategy),
+                evaluate=parts[-1].evaluate,
+                initial_values=initial.moments if initial else None,
+                callbacks=callbacks,
+            )
     evaluation = dict(result.evaluation)
     if evaluation:
         evaluation |= heldout.baselines("heldout")
@@ -239,8 +218,8 @@ def _run_files(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Run:
-    """A run that is ready to train.
+class _Phases:
+    """What the phases of a run train and evaluate.
 
     Attributes:
       config: the settings.
@@ -258,31 +237,7 @@ class _Run:
     model: AlbertModel
     strategy: tf.distribute.Strategy
 
-    def train(self, **arguments: Any) -> TrainingResult:
-        """Trains the model to the last step.
-
-        Args:
-          **arguments: further arguments of `Trainer.fit`.
-        """
-        config = self.config
-        phases = [self._phase(number) for number in range(len(self.phases))]
-        with contextlib.ExitStack() as stack:
-            for phase in self.phases:
-                stack.enter_context(
-                    phase.original.explained_errors(config.architecture)
-                )
-            stack.enter_context(writing(config.output))
-            return Trainer(
-                config,
-                self.strategy,
-                self.model,
-                phases[0].loss,
-                make_optimizer(config, self.model),
-                make_schedule(config),
-                run_dir=config.output,
-            ).fit(phases, evaluate=phases[-1].evaluate, **arguments)
-
-    def _phase(self, number: int) -> TrainingPhase:
+    def phase(self, number: int) -> TrainingPhase:
         """Returns a phase for the trainer."""
         phase, objective = self.phases[number], self.objectives[number]
         config, records = phase.resolved.config, phase.records

@@ -1,4 +1,4 @@
-"""The best evaluation of a run, and early stopping."""
+"""The record of the best evaluation of a run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -15,7 +14,6 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_atomically
 from albert_tf.input_files import read_json
 from albert_tf.schema import typed
-from albert_tf.training.config import TrainingConfig
 
 FILE = "best.json"
 
@@ -37,13 +35,23 @@ class Best:
     value: float
     loss: float | None = None
 
-    def is_beaten_by(self, other: Best) -> bool:
-        """Returns whether a later evaluation of the same metric is better.
+    @classmethod
+    def of(
+        cls, step: int, metric: str, values: Mapping[str, float | None]
+    ) -> Best | None:
+        """Returns the record of an evaluation, None without a finite metric.
 
-        Of equal values, that with the lower loss is better; if losses are equal
-        too, the later one, whose weights have been trained longer.
+        Args:
+          step: number of updates done.
+          metric: the metric to compare.
+          values: the evaluation, with None or NaN for undefined values.
         """
-        return other.rank >= self.rank
+        value, loss = values.get(metric), values.get("loss")
+        if value is None or not math.isfinite(value):
+            return None
+        if loss is not None and not math.isfinite(loss):
+            loss = None
+        return cls(step, metric, value, loss)
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -69,81 +77,6 @@ def rank(metric: str, value: float, loss: float | None) -> tuple[float, float]:
 def lower_is_better(metric: str) -> bool:
     """Returns whether a metric is a loss, by its name."""
     return "loss" in metric
-
-
-def _evaluated(
-    step: int, metric: str, values: Mapping[str, float | None]
-) -> Best | None:
-    """Returns the evaluation of a step; None if its metric is not finite."""
-    value, loss = values.get(metric), values.get("loss")
-    # The log has null for non-finite values.
-    if value is None or not math.isfinite(value):
-        return None
-    if loss is not None and not math.isfinite(loss):
-        loss = None
-    return Best(step, metric, value, loss)
-
-
-def best_of(
-    lines: Iterable[Mapping[str, Any]], metric: str, steps: Collection[int]
-) -> Best | None:
-    """Finds the best evaluation in the log of a run.
-
-    Args:
-      lines: lines of `metrics.jsonl`.
-      metric: name of the metric to compare.
-      steps: only evaluations at these steps count.
-    """
-    best = None
-    for line in lines:
-        if line["split"] != "eval" or line["step"] not in steps:
-            continue
-        found = _evaluated(line["step"], metric, line["values"])
-        if found and (best is None or best.is_beaten_by(found)):
-            best = found
-    return best
-
-
-def evaluations_since_best(
-    lines: Iterable[Mapping[str, Any]], metric: str
-) -> int:
-    """Counts the evaluations since the metric was last improved.
-
-    An equal value is no improvement, whatever its loss: it would keep a run
-    going whose metric does not change any more.
-
-    Args:
-      lines: lines of `metrics.jsonl`.
-      metric: name of the metric to compare; non-finite values never are best.
-    """
-    since, best = 0, None
-    for line in lines:
-        if line["split"] != "eval":
-            continue
-        found = _evaluated(line["step"], metric, line["values"])
-        since += 1
-        if found and (best is None or found.rank[0] > best.rank[0]):
-            since, best = 0, found
-    return since
-
-
-def better(
-    best: Best | None, step: int, metric: str, values: Mapping[str, float]
-) -> Best | None:
-    """Returns the evaluation of a step if it is the best so far, else None.
-
-    Raises:
-      InputError: if the evaluation lacks the metric.
-    """
-    if metric not in values:
-        raise InputError(
-            f"best_metric={metric!r}: the evaluation has "
-            f"{', '.join(sorted(values)) or 'no metric'}"
-        )
-    found = _evaluated(step, metric, values)
-    if found is None or (best and not best.is_beaten_by(found)):
-        return None
-    return found
 
 
 def read_best(folder: str | os.PathLike[str]) -> Best | None:
@@ -181,22 +114,3 @@ def write_best(folder: str | os.PathLike[str], best: Best | None) -> None:
         write_atomically(path, text)
     elif tf.io.gfile.exists(path):
         tf.io.gfile.remove(path)
-
-
-def stops_early(
-    config: TrainingConfig, step: int, lines: Sequence[Mapping[str, Any]]
-) -> bool:
-    """Returns whether early stopping ends the run.
-
-    It depends only on the evaluations up to a checkpoint, so a run that is
-    killed and resumed stops at the same step.
-
-    Args:
-      config: settings of the run.
-      step: number of updates done.
-      lines: the evaluations so far, as in `metrics.jsonl`.
-    """
-    patience = config.early_stopping_patience
-    if not patience or step >= config.num_train_steps:
-        return False
-    return evaluations_since_best(lines, config.best_metric) >= patience

@@ -45,6 +45,11 @@ def list_checkpoints(folder: str | os.PathLike[str]) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
+def run_checkpoints(run_dir: str | os.PathLike[str]) -> dict[int, str]:
+    """Returns the complete checkpoints of a run; see `list_checkpoints`."""
+    return list_checkpoints(os.path.join(os.fspath(run_dir), FOLDER))
+
+
 def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Reads a whole checkpoint into memory and verifies its checksums.
 

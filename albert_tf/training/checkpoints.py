@@ -14,6 +14,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
+    BEST,
     FOLDER,
     TIME,
     find_checkpoint,
@@ -307,6 +308,21 @@ def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
         )
     assign_values(variables, values, prefix)
     return int(values["step"])
+
+
+def load_best_variables(model: Any, run_dir: str | os.PathLike[str]) -> int:
+    """Loads the best weights of a run or, without a record, the newest.
+
+    Returns:
+      The step of the checkpoint.
+
+    Raises:
+      InputError: see `load_model_variables`.
+    """
+    path = os.fspath(run_dir)
+    if read_best(os.path.join(path, FOLDER)) is not None:
+        path = os.path.join(path, BEST)
+    return load_model_variables(model, path)
 
 
 def assign_values(

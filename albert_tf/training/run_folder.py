@@ -32,7 +32,7 @@ from albert_tf.interop.run_folder import read_record
 from albert_tf.locks import create_locked, holder_of
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
-from albert_tf.training.checkpoint_files import list_checkpoints
+from albert_tf.training.checkpoint_files import run_checkpoints
 from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
 from albert_tf.training.workers import is_chief, on_chief
@@ -150,7 +150,7 @@ class RunFolder:
 
     def _has_results(self) -> bool:
         """Returns whether the run wrote anything after its first files."""
-        if list_checkpoints(os.path.join(self._path, CHECKPOINTS)):
+        if run_checkpoints(self._path):
             return True
         metrics = os.path.join(self._path, METRICS)
         if tf.io.gfile.exists(metrics) and tf.io.gfile.stat(metrics).length:

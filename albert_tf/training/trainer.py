@@ -364,7 +364,7 @@ class _Run:
             metrics,
             evaluation,
             stopped_early,
-            {line["step"]: line["values"] for line in self.evaluations.lines},
+            self.evaluations.results,
         )
 
     def _catch_up(self, restored: int | None) -> Mapping[str, float]:
@@ -372,7 +372,7 @@ class _Run:
         config, step = self.config, restored or 0
         self.evaluations.restore(self.lines, step)
         due = self.budget.is_last(step) or config.evaluates_at(step)
-        if due and not self.evaluations.is_done(step):
+        if due and step not in self.evaluations.results:
             return self._evaluate_at(step, saved=True)
         return {}
 

@@ -9,7 +9,7 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.resuming import check_past_rates
-from albert_tf.pretraining.schedule import describe_scaling, make_schedule
+from albert_tf.pretraining.schedule import make_schedule
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training import schedules
 from albert_tf.training.checkpoint_files import read_checkpoint
@@ -114,12 +114,7 @@ def test_scaling_with_the_batch_is_that_of_the_lamb_paper(
     assert record["resolved_warmup_steps"] == schedule.warmup_steps
 
 
-def test_scaling_is_logged_and_off_by_default():
-    config = settings(320, scale_lr_with_batch=True, train_batch_size=1024)
-    assert describe_scaling(config) == (
-        "batch 1024, scaled from 4096: learning rate 0.00088, warm-up 2 of "
-        "320 steps"
-    )
+def test_scaling_is_off_by_default():
     plain = settings(train_batch_size=1024)
     assert make_schedule(plain).base_rate == 0.00176
     assert "resolved_learning_rate" not in plain.settings()

@@ -1,6 +1,7 @@
 """The best checkpoint of a run, and early stopping."""
 
 import itertools
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -9,9 +10,6 @@ from albert_tf.errors import InputError
 from albert_tf.training.best_checkpoint import (
     FILE,
     Best,
-    best_of,
-    better,
-    evaluations_since_best,
     read_best,
     write_best,
 )
@@ -21,6 +19,7 @@ from albert_tf.training.checkpoint_files import (
     read_checkpoint,
 )
 from albert_tf.training.config import TrainingConfig
+from albert_tf.training.evaluations import Evaluations
 from albert_tf.training.logging import read_metrics
 
 NAN, INF = float("nan"), float("inf")
@@ -46,31 +45,48 @@ NAN, INF = float("nan"), float("inf")
     ],
 )
 def test_the_best_evaluation(metric, values, losses, step, since):
-    lines, best = [], None
-    for number, pair in enumerate(
-        itertools.zip_longest(values, losses), start=1
-    ):
-        scores = dict(zip((metric, "loss"), pair, strict=True))
-        if scores["loss"] is None:
-            del scores["loss"]
-        if scores[metric] is not None:
-            best = better(best, number, metric, scores) or best
-        # As the log has it.
-        logged = {
-            name: x if x is not None and np.isfinite(x) else None
-            for name, x in scores.items()
+    config = TrainingConfig(num_train_steps=9, best_metric=metric)
+    scores = {
+        step: {
+            name: x
+            for name, x in zip((metric, "loss"), pair, strict=True)
+            if x is not None
         }
-        lines.append({"split": "eval", "step": number, "values": logged})
+        for step, pair in enumerate(itertools.zip_longest(values, losses), 1)
+    }
+    live = Evaluations(
+        config, lambda step: lambda: {metric: NAN} | scores[step]
+    )
+    for number in scores:
+        _, best = live.run(number)
+        live.best = best or live.best
+    # As the log has it.
+    lines = [
+        {
+            "split": "eval",
+            "step": number,
+            "values": {
+                name: x if np.isfinite(x) else None for name, x in each.items()
+            },
+        }
+        for number, each in scores.items()
+    ]
     lines.append({"split": "train", "step": 9, "values": {metric: 0.0}})
-    assert (best and best.step) == step
-    assert best_of(lines, metric, range(9)) == best
-    assert evaluations_since_best(lines, metric) == since
-    assert best_of(lines, metric, []) is None
+    for saved, best in ((range(9), step), ((), None)):
+        checkpoints = unittest.mock.Mock(**{"steps.return_value": saved})
+        resumed = Evaluations(config, None, checkpoints)
+        resumed.restore(lines, 9)
+        assert resumed.since_improvement == live.since_improvement == since
+        assert (resumed.best and resumed.best.step) == best
+        checkpoints.keep_best.assert_called_once_with(resumed.best)
+    assert (live.best and live.best.step) == step
 
 
 def test_unknown_metric_is_an_error():
+    config = TrainingConfig(num_train_steps=9, best_metric="f1")
+    evaluations = Evaluations(config, lambda step: lambda: {"loss": 1, "a": 0})
     with pytest.raises(InputError, match="best_metric='f1': .* has a, loss"):
-        better(None, 1, "f1", {"loss": 1.0, "a": 0.0})
+        evaluations.run(1)
 
 
 def test_record_is_written_and_removed(tmp_path):
