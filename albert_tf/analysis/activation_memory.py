@@ -126,8 +126,7 @@ def training_memory(
         mlm_head=logits + picks * e * (4 + 3 * size),
         # The gradients of the logits are freed before a block is recomputed.
         working=max(
-            logits_gradients - (block if rematerialize else 0),
-            block_gradients,
+            logits_gradients - (block if rematerialize else 0), block_gradients
         ),
         update=_UPDATE_TENSORS * parameters,
     )

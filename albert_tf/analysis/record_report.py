@@ -328,10 +328,7 @@ def _draw_order(axis, statistics: RecordStatistics) -> None:
 
 
 def _draw_shares(
-    axis,
-    shares: Mapping[str, float],
-    expected: tuple[float, ...],
-    label: str,
+    axis, shares: Mapping[str, float], expected: tuple[float, ...], label: str
 ) -> None:
     """Draws shares as bars, and expected shares as dotted lines."""
     bars = axis.bar(list(shares), list(shares.values()), 0.6, color=COLOURS[0])

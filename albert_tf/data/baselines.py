@@ -14,9 +14,7 @@ _NAMES = {"punctuation_rule": "rule", "shallow_classifier": "shallow"}
 
 
 def compute_baselines(
-    files: Sequence[RecordFile],
-    split: str,
-    pair_task: str,
+    files: Sequence[RecordFile], split: str, pair_task: str
 ) -> dict[str, float]:
     """Returns the baselines of a split; see `Records.baselines`.
 
@@ -52,8 +50,7 @@ def compute_baselines(
         known = [each for each in shortcuts if key in each]
         if known:
             scores[f"{pair_task}_{name}"] = _mean(
-                [each[key] for each in known],
-                [each["pairs"] for each in known],
+                [each[key] for each in known], [each["pairs"] for each in known]
             )
     return scores
 

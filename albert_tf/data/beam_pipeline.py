@@ -20,17 +20,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.block_worker import (
-    BlockRecords,
-    BlockTask,
-    BlockWorker,
-)
+from albert_tf.data.block_worker import BlockRecords, BlockTask, BlockWorker
 from albert_tf.data.create_data import check_counts, heldout_masker
-from albert_tf.data.creation_state import (
-    ScratchShards,
-    scratch_bytes,
-    write_shard,
-)
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.manifest import (
     MANIFEST_NAME,
@@ -44,10 +35,13 @@ from albert_tf.data.order_shortcuts import add_shortcuts
 from albert_tf.data.shards import (
     FileGroup,
     Limits,
+    ScratchShards,
     group_files,
     plan_shards,
     read_tasks,
+    scratch_bytes,
     shard_files,
+    write_shard,
 )
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError, import_package

@@ -15,18 +15,11 @@ from typing import Any
 import numpy as np
 
 from albert_tf.array_ops import ArrayOps
-from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined
-from albert_tf.data.data_config import (
-    MaskingConfig,
-    PretrainingDataConfig,
-)
+from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined, pack_chunks
+from albert_tf.data.data_config import MaskingConfig, PretrainingDataConfig
 from albert_tf.data.documents import TextBlock
 from albert_tf.data.masking import mask_words, num_predictions
-from albert_tf.data.row_packing import pack_chunks
-from albert_tf.data.sentence_pairs import (
-    draw_sentence_pairs,
-    pack_pairs,
-)
+from albert_tf.data.sentence_pairs import draw_sentence_pairs, pack_pairs
 from albert_tf.data.tfrecords import (
     Ragged,
     frame_records,
@@ -288,11 +281,7 @@ class BlockWorker:
         for first in range(0, len(pairs), _MASKING_BATCH):
             batch = pairs[first : first + _MASKING_BATCH]
             packed = pack_pairs(
-                ops,
-                documents.tokens,
-                batch,
-                self.table,
-                config.max_seq_length,
+                ops, documents.tokens, batch, self.table, config.max_seq_length
             )
             masked = mask_words(
                 ops, packed, quotas[packed.lengths], self.table, config

@@ -69,11 +69,7 @@ def convert_records(config: ConvertDataConfig) -> dict[str, Any]:
 
 
 def _write_split(
-    records: Records,
-    split: str,
-    count: int,
-    folder: pathlib.Path,
-    seed: int,
+    records: Records, split: str, count: int, folder: pathlib.Path, seed: int
 ) -> dict[str, Any]:
     """Writes the arrays of a split; returns its entry in the manifest."""
     folder.mkdir()

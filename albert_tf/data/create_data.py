@@ -17,7 +17,6 @@ from typing import Any
 import tqdm
 
 from albert_tf.data.block_worker import BlockRecords, make_records
-from albert_tf.data.creation_state import CreationState, write_shard
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.manifest import (
     MANIFEST_NAME,
@@ -28,11 +27,9 @@ from albert_tf.data.manifest import (
     serialize_manifest,
 )
 from albert_tf.data.mixture import create_mixture, parse_corpora
-from albert_tf.data.order_shortcuts import (
-    add_shortcuts,
-    check_packages,
-)
+from albert_tf.data.order_shortcuts import add_shortcuts, check_packages
 from albert_tf.data.shards import (
+    CreationState,
     FileGroup,
     Limits,
     data_files,
@@ -41,6 +38,7 @@ from albert_tf.data.shards import (
     num_writers,
     plan_shards,
     shard_files,
+    write_shard,
 )
 from albert_tf.data.text_files import (
     TextPath,
@@ -261,7 +259,7 @@ def heldout_masker(
     @functools.cache
     def masker() -> Callable[[BlockRecords], BlockRecords]:
         with quiet_by_default():
-            from albert_tf.data.heldout_records import HeldoutMasker
+            from albert_tf.data.dynamic_examples import HeldoutMasker
 
         return HeldoutMasker(config)
 
@@ -309,8 +307,7 @@ _DOCUMENT_ENDS = {
 
 
 def check_counts(
-    config: PretrainingDataConfig,
-    counts: dict[str, collections.Counter[str]],
+    config: PretrainingDataConfig, counts: dict[str, collections.Counter[str]]
 ) -> None:
     """Checks that each split has records, and the training split has pairs.
 

@@ -183,9 +183,7 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         "static records and --sentence_order=none.",
     )
     max_sequences_per_row: int = setting(
-        8,
-        "pack: maximum number of sequences per record.",
-        bounds="[1, 1024]",
+        8, "pack: maximum number of sequences per record.", bounds="[1, 1024]"
     )
     one_sentence_chunks: OneSentenceChunks = setting(
         "drop",

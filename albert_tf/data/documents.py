@@ -11,11 +11,7 @@ from typing import get_args
 
 import sentencex
 
-from albert_tf.data.data_config import (
-    EncodingErrors,
-    ReadingConfig,
-    TextFormat,
-)
+from albert_tf.data.data_config import EncodingErrors, ReadingConfig, TextFormat
 from albert_tf.data.text_files import (
     MAX_LINE_BYTES,
     TextPath,

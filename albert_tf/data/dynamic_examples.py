@@ -6,23 +6,182 @@ sees the same examples as an uninterrupted one.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.data_config import MaskingConfig, SentenceOrder
-from albert_tf.data.masking import mask_words, num_predictions
-from albert_tf.data.packed_rows import (
-    join_rows,
-    share_predictions,
-    split_rows,
+from albert_tf.data.block_worker import BlockRecords
+from albert_tf.data.data_config import (
+    MaskingConfig,
+    PretrainingDataConfig,
+    SentenceOrder,
 )
+from albert_tf.data.masking import mask_words, num_predictions
 from albert_tf.data.sentence_pairs import SentencePairs, pack_pairs
+from albert_tf.data.tfrecords import (
+    FEATURE_OF_INPUT,
+    Ragged,
+    frame_records,
+    join_frames,
+    serialize_examples,
+)
 from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.tensor_ops import TensorOps, fold_in
 from albert_tf.text.base_tokenizer import Tokenizer
+
+
+def _ragged() -> tf.io.RaggedFeature:
+    return tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+
+
+# Features of a packed record; see `chunks.ChunkRows.features`.
+ROW_FEATURES = {
+    "tokens": _ragged(),
+    "chunk_starts": _ragged(),
+    "sentence_starts": _ragged(),
+    "documents": _ragged(),
+}
+
+
+def split_rows(
+    rows: Mapping[str, tf.RaggedTensor],
+) -> tuple[dict[str, Any], tf.Tensor]:
+    """Splits rows into chunks.
+
+    Args:
+      rows: `ROW_FEATURES` of `[rows]` records.
+
+    Returns:
+      `CHUNK_FEATURES` of the chunks of all rows, in order; and
+      int64 `[rows]`, the number of chunks of each row.
+    """
+    tokens, sentences = rows["tokens"], rows["sentence_starts"]
+    first = tf.zeros([tokens.nrows(), 1], tf.int64)
+    starts_in_row = tf.concat([first, rows["chunk_starts"]], axis=1)
+    # Convert to offsets into the tokens of all rows.
+    row_starts = tokens.row_starts()
+    chunk_starts = starts_in_row.flat_values + tf.gather(
+        row_starts, starts_in_row.value_rowids()
+    )
+    sentence_starts = sentences.flat_values + tf.gather(
+        row_starts, sentences.value_rowids()
+    )
+    chunk_of_sentence = (
+        tf.searchsorted(
+            chunk_starts, sentence_starts, side="right", out_type=tf.int64
+        )
+        - 1
+    )
+    chunks = {
+        "tokens": tf.RaggedTensor.from_row_starts(
+            tokens.flat_values, chunk_starts
+        ),
+        "sentence_starts": tf.RaggedTensor.from_value_rowids(
+            sentence_starts - tf.gather(chunk_starts, chunk_of_sentence),
+            chunk_of_sentence,
+            nrows=tf.size(chunk_starts, tf.int64),
+        ),
+        "document": rows["documents"].flat_values,
+    }
+    return chunks, starts_in_row.row_lengths()
+
+
+def join_rows(
+    examples: Mapping[str, tf.Tensor],
+    chunks_per_row: tf.Tensor,
+    max_sequences: int,
+) -> dict[str, tf.Tensor]:
+    """Joins examples into packed rows.
+
+    Args:
+      examples: the features of `pretraining_dataset`, one row per chunk.
+      chunks_per_row: int64 `[rows]`.
+      max_sequences: maximum number of sequences in a row.
+
+    Returns:
+      The features of `pretraining_dataset` for packed rows. Labels are int32
+      `[rows, max_sequences]`. In addition, int32 `sequence_ids` `[rows, seq]`
+      and `sequence_starts` `[rows, max_sequences]`, the inputs of
+      `AlbertPretrainer`. The float32 `sentence_order_weights`
+      `[rows, max_sequences]` are also 0 for missing sequences.
+    """
+    mask = examples["input_mask"]
+    lengths = tf.reduce_sum(mask, axis=1)
+    weights = examples["masked_lm_weights"]
+    predictions = tf.reduce_sum(tf.cast(weights, tf.int32), axis=1)
+    grouped = tf.RaggedTensor.from_row_lengths(lengths, chunks_per_row)
+    before = tf.cumsum(lengths, exclusive=True)
+    # Offset of each chunk in its row, and its number there, from 1.
+    starts = before - _value_of_first_chunk(before, grouped)
+    index = tf.range(tf.size(lengths))
+    numbers = 1 + index - _value_of_first_chunk(index, grouped)
+
+    def concatenate(values: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+        """Joins `[chunks, width]`, without padding, to `[rows, width]`."""
+        totals = tf.reduce_sum(grouped.with_values(sizes), axis=1)
+        flat = tf.RaggedTensor.from_tensor(values, sizes).flat_values
+        row = tf.RaggedTensor.from_row_lengths(flat, totals)
+        return row.to_tensor(shape=[None, values.shape[1]])
+
+    def stack(values: tf.Tensor) -> tf.Tensor:
+        """Joins `[chunks]` to `[rows, max_sequences]`."""
+        return grouped.with_values(values).to_tensor(
+            shape=[None, max_sequences]
+        )
+
+    tokens = ("input_word_ids", "input_mask", "input_type_ids")
+    masked = ("masked_lm_ids", "masked_lm_weights")
+    positions = examples["masked_lm_positions"] + starts[:, tf.newaxis]
+    orders = ("sentence_order_labels", "sentence_order_weights")
+    return {
+        **{name: concatenate(examples[name], lengths) for name in tokens},
+        **{name: concatenate(examples[name], predictions) for name in masked},
+        "masked_lm_positions": concatenate(positions, predictions),
+        "sequence_ids": concatenate(mask * numbers[:, tf.newaxis], lengths),
+        "sequence_starts": stack(starts),
+        **{name: stack(examples[name]) for name in orders},
+    }
+
+
+def share_predictions(
+    quotas: tf.Tensor, chunks_per_row: tf.Tensor, max_predictions: int
+) -> tf.Tensor:
+    """Reduces the numbers of predictions of rows that exceed the maximum.
+
+    Args:
+      quotas: int32 `[chunks]`, predictions of each chunk in a row of its own.
+      chunks_per_row: int64 `[rows]`.
+      max_predictions: maximum number of predictions of a row.
+
+    Returns:
+      int32 `[chunks]`, reduced in proportion where a row exceeds the maximum.
+    """
+    grouped = tf.RaggedTensor.from_row_lengths(
+        tf.cast(quotas, tf.int64), chunks_per_row
+    )
+    totals = tf.gather(tf.reduce_sum(grouped, axis=1), grouped.value_rowids())
+    ends = tf.cumsum(grouped.values)
+    starts = ends - grouped.values
+    first = _value_of_first_chunk(starts, grouped)
+
+    def scale(cumulative: tf.Tensor) -> tf.Tensor:
+        in_row = cumulative - first
+        return in_row * max_predictions // tf.maximum(totals, max_predictions)
+
+    return tf.cast(scale(ends) - scale(starts), tf.int32)
+
+
+def _value_of_first_chunk(
+    values: tf.Tensor, grouped: tf.RaggedTensor
+) -> tf.Tensor:
+    """Returns, for each chunk, the value of the first chunk of its row."""
+    first = tf.gather(grouped.row_starts(), grouped.value_rowids())
+    return tf.gather(values, first)
+
 
 # Number of chunks that are tried as random next segments, until one is from
 # another document.
@@ -278,3 +437,74 @@ def draw_partners(
     rank_of_chunk = tf.argsort(order)
     partner = tf.gather(tf.gather(order, partner), rank_of_chunk)
     return partner, tf.gather(found, rank_of_chunk)
+
+
+class HeldoutMasker:
+    """Makes masked records, in Google's format, of the text of blocks.
+
+    Segments and masks are drawn as in training.
+    """
+
+    def __init__(self, config: PretrainingDataConfig):
+        self._seed = config.seed
+        self._settings = ExampleSettings(
+            VocabularyTable.from_tokenizer(config.tokenizer),
+            config.max_seq_length,
+            config.sentence_order,
+            config,
+        )
+
+    def __call__(self, block: BlockRecords) -> BlockRecords:
+        """Replaces the `unmasked` text of a block, and updates its statistics.
+
+        Draws depend on the seed, the shard and the number of the block only.
+        """
+        found = collections.Counter(label_1=0, input_tokens=0, predictions=0)
+        label_counts = np.zeros_like(block.label_counts)
+        shards = []
+        for shard, chunks in enumerate(block.unmasked):
+            records = []
+            if len(chunks["tokens"]):
+                features = self._mask(chunks, block.index, shard)
+                records = serialize_examples(features)
+                is_label = features["masked_lm_weights"] > 0
+                found.update(
+                    label_1=int(features["next_sentence_labels"].sum()),
+                    input_tokens=int(features["input_mask"].sum()),
+                    predictions=int(is_label.sum()),
+                )
+                label_counts += np.bincount(
+                    features["masked_lm_ids"][is_label],
+                    minlength=len(label_counts),
+                )
+            shards.append(join_frames(frame_records(records)))
+        return dataclasses.replace(
+            block,
+            counts=collections.Counter({**block.counts, **found}),
+            label_counts=label_counts,
+            shards=shards,
+            unmasked=[],
+        )
+
+    def _mask(
+        self, chunks: Mapping[str, Ragged], block: int, shard: int
+    ) -> dict[str, np.ndarray]:
+        """Returns the masked features under Google's names."""
+        seed = tf.constant([self._seed, shard], tf.int64)
+        seed = tf.random.experimental.stateless_fold_in(seed, block)
+        tensors = {
+            name: tf.RaggedTensor.from_row_splits(
+                feature.values.astype(np.int64), feature.splits
+            )
+            for name, feature in chunks.items()
+        }
+        tensors["document"] = tensors["document"].flat_values
+        examples = mask_chunks(tensors, self._settings, seed)
+        features = {
+            feature: examples[name].numpy()
+            for name, feature in FEATURE_OF_INPUT.items()
+        }
+        return features | {
+            "token_boundary": examples["token_boundary"].numpy(),
+            "next_sentence_labels": features["next_sentence_labels"][:, None],
+        }

@@ -129,12 +129,7 @@ def _words(
 
 
 def take_words(
-    ops: Any,
-    sizes: Any,
-    quotas: Any,
-    order: Any,
-    lengths: Any,
-    ngram: int,
+    ops: Any, sizes: Any, quotas: Any, order: Any, lengths: Any, ngram: int
 ) -> Any:
     """Takes n-grams until the quotas are met, in all rows in parallel.
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.dynamic_examples import CHUNK_FEATURES
-from albert_tf.data.packed_rows import ROW_FEATURES
+from albert_tf.data.dynamic_examples import CHUNK_FEATURES, ROW_FEATURES
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote
 from albert_tf.input_files import open_input
@@ -343,10 +342,7 @@ def verify_file(
 
 
 def _check_batch(
-    path: str,
-    batch: tf.Tensor,
-    limits: RecordLimits | TextLimits,
-    first: int,
+    path: str, batch: tf.Tensor, limits: RecordLimits | TextLimits, first: int
 ) -> None:
     """Checks the values of records, the first of which has number `first`."""
     try:

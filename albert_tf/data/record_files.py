@@ -1,4 +1,4 @@
-"""TFRecord files of pretraining examples: find, describe and sample them."""
+"""Record files: found, described, sampled, and grouped by corpus."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.data.data_config import MaskingConfig
-from albert_tf.data.dynamic_examples import CHUNK_FEATURES
+from albert_tf.data.dynamic_examples import CHUNK_FEATURES, ROW_FEATURES
 from albert_tf.data.manifest import SPLITS, read_manifest
-from albert_tf.data.packed_rows import ROW_FEATURES
+from albert_tf.data.mixture import CORPUS_SIZES, Corpus, ManifestReader
 from albert_tf.data.record_checks import (
     PARSE_ERRORS,
     count_records,
@@ -24,7 +24,7 @@ from albert_tf.data.record_checks import (
 )
 from albert_tf.data.tfrecords import parse_example
 from albert_tf.errors import InputError
-from albert_tf.files import is_remote
+from albert_tf.files import PathPatterns, is_remote, split_patterns
 
 _PARALLEL_REQUESTS = 16
 _SAMPLE_RECORDS = 1000
@@ -380,3 +380,97 @@ def common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
                     f"have {expected}; make all data with the same settings"
                 )
     return first.max_seq_length, first.max_predictions_per_seq
+
+
+def find_splits(
+    patterns: PathPatterns,
+    corpora: Sequence[Corpus],
+    split: str,
+    heldout: bool,
+    manifest_in: ManifestReader,
+) -> dict[str, tuple[RecordFile, ...]]:
+    """Finds the files of `split` and, if `heldout`, those of that split.
+
+    See `open_records`. The split "heldout" is left out if there is none.
+    """
+    if corpora:
+        files = {split: _find_files(corpora, split, manifest_in)}
+        scored = [
+            corpus
+            for corpus in corpora
+            if tf.io.gfile.isdir(corpus.pattern)
+            and "heldout" in read_manifest(corpus.pattern)["splits"]
+        ]
+        if heldout and scored:
+            files["heldout"] = _find_files(scored, "heldout", manifest_in)
+        return files
+    patterns = split_patterns(patterns)
+    files = {split: find_record_files(patterns, split, manifest_in)}
+    manifest = files[split][0].manifest
+    if heldout and manifest and "heldout" in manifest["splits"]:
+        # Files that are named by patterns are all for training.
+        folders = [path for path in patterns if tf.io.gfile.isdir(path)]
+        if folders:
+            files["heldout"] = find_record_files(
+                folders, "heldout", manifest_in
+            )
+    return files
+
+
+def _find_files(
+    corpora: Iterable[Corpus], split: str, manifest_in: ManifestReader
+) -> tuple[RecordFile, ...]:
+    files: dict[str, RecordFile] = {}
+    for corpus in corpora:
+        for file in find_record_files([corpus.pattern], split, manifest_in):
+            other = files.setdefault(
+                file.path, dataclasses.replace(file, corpus=corpus.name)
+            )
+            if other.corpus != corpus.name:
+                raise InputError(
+                    f"records {file.path}: in the corpora {other.corpus} and "
+                    f"{corpus.name}; name it in one of them"
+                )
+    return tuple(files.values())
+
+
+def group_by_corpus(files: Iterable[RecordFile]) -> dict[str, list[RecordFile]]:
+    """Groups files by corpus, whose name is "" if there is no mixture."""
+    groups: dict[str, list[RecordFile]] = {}
+    for file in files:
+        groups.setdefault(file.corpus, []).append(file)
+    return groups
+
+
+def describe_corpora(
+    corpora: Sequence[Corpus], files: Iterable[RecordFile]
+) -> list[dict[str, Any]]:
+    """Returns name, weight and sizes of each corpus, for a run's manifest.
+
+    Args:
+      corpora: the corpora.
+      files: their files, of all splits.
+
+    Returns:
+      For each corpus its name, weight, and the numbers of documents, tokens and
+      records of its data sets, which are None if a file has no manifest.
+    """
+    groups = group_by_corpus(files)
+    described = []
+    for corpus in corpora:
+        manifests = {id(x.manifest): x.manifest for x in groups[corpus.name]}
+        splits = [
+            split
+            for manifest in manifests.values()
+            for split in (manifest or {"splits": {}})["splits"].values()
+        ]
+        sizes = {
+            name: sum(split["counts"][count] for split in splits)
+            for name, count in CORPUS_SIZES.items()
+        }
+        if None in manifests.values():
+            sizes = dict.fromkeys(sizes)
+        described.append(
+            {"name": corpus.name, "weight": corpus.weight, **sizes}
+        )
+    return described

@@ -17,20 +17,13 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.baselines import compute_baselines
-from albert_tf.data.corpora import (
-    compute_quotas,
-    find_splits,
-    group_by_corpus,
-)
 from albert_tf.data.dynamic_examples import ExampleSettings
-from albert_tf.data.manifest import (
-    SPLITS,
-    find_any_manifest,
-    reject_mixture,
-)
+from albert_tf.data.manifest import SPLITS, find_any_manifest, reject_mixture
 from albert_tf.data.mixture import Corpus, find_corpora
 from albert_tf.data.record_batches import (
+    GROUP_RECORDS,
     ReadConfig,
+    compute_quotas,
     masked_batches,
     text_batches,
 )
@@ -46,9 +39,10 @@ from albert_tf.data.record_files import (
     check_one_format,
     check_one_vocabulary,
     common_lengths,
+    find_splits,
+    group_by_corpus,
     sample_files,
 )
-from albert_tf.data.record_order import GROUP_RECORDS
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -365,7 +359,7 @@ def pretraining_dataset(
       `[batch, seq]`, `masked_lm_positions`, `masked_lm_ids` `[batch,
       predictions]`, `sentence_order_labels` `[batch]` (1 = swapped), float32
       `masked_lm_weights` `[batch, predictions]`; all shapes are static in
-      training. With `pack`, those of `packed_rows.join_rows`.
+      training. With `pack`, those of `dynamic_examples.join_rows`.
 
     Raises:
       InputError: see `open_records`.

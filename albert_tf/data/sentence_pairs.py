@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.data.chunks import slice_of
+from albert_tf.data.chunks import NUM_SPECIAL_TOKENS, slice_of
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -92,9 +92,6 @@ def pack_pairs(
 
 # sentence_order -> kind of pair that half of the chunks become.
 _OTHER_KIND = {"sop": "swap", "nsp": "random_next", "none": "in_order"}
-
-# [CLS] A [SEP] B [SEP]
-NUM_SPECIAL_TOKENS = 3
 
 
 @dataclasses.dataclass(frozen=True)

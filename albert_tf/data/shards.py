@@ -1,21 +1,30 @@
-"""Division of the work into groups of files, blocks and shards of records."""
+"""Shards of records: how the work is divided, and how far it got."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
+import json
 import math
+import os
+import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.data.block_worker import BlockTask, BlockWorker
-from albert_tf.data.data_config import PretrainingDataConfig
-from albert_tf.data.documents import (
-    TextBlock,
-    make_blocks,
-    read_corpus,
+import numpy as np
+
+from albert_tf.data.block_worker import (
+    SPLIT_TAGS,
+    BlockRecords,
+    BlockTask,
+    BlockWorker,
 )
+from albert_tf.data.data_config import PretrainingDataConfig
+from albert_tf.data.documents import TextBlock, make_blocks, read_corpus
 from albert_tf.data.manifest import SPLITS
 from albert_tf.data.text_files import (
     COMPRESSION_RATIO,
@@ -24,6 +33,9 @@ from albert_tf.data.text_files import (
     size_of,
 )
 from albert_tf.errors import InputError
+from albert_tf.files import write_atomically
+from albert_tf.folders import job_file
+from albert_tf.input_files import parse_json, read_text, sha256
 from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
     SETTINGS_FILE,
@@ -257,3 +269,316 @@ def data_files(manifest: Mapping[str, Any]) -> list[str]:
     if model in _MODEL_FILES:
         names.insert(0, model)
     return [SETTINGS_FILE, *names]
+
+
+_BUFFER_BYTES = 1 << 20
+_MAX_STATE = 4 << 30
+
+_SHUFFLE_TAG = 2  # distinct from the SPLIT_TAGS of the blocks' generators
+
+# Saving takes at most this share of the time.
+_SAVING_SHARE = 0.05
+
+_SAVED_ATTRIBUTES = (
+    "groups_done",
+    "tasks_done",
+    "num_bytes",
+    "oddities",
+    "counts",
+    "label_counts",
+    "files",
+)
+
+
+class ScratchShards:
+    """Scratch files with the records of one split, one file per shard.
+
+    In memory are at most the lengths of a shard's records, or the records of
+    one block; the same holds for `write_shard`.
+
+    Args:
+      paths: the scratch files, which may exist.
+      sizes: size of each file, in bytes; longer files are truncated.
+      finished: shards whose scratch files are no longer needed.
+
+    Raises:
+      OSError: If a file that is needed is shorter than its size.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[pathlib.Path],
+        sizes: Sequence[int],
+        finished: Collection[int] = (),
+    ):
+        self.paths = paths
+        self.sizes = list(sizes)
+        for shard, (path, size) in enumerate(zip(paths, sizes, strict=True)):
+            if shard in finished or size == 0:
+                path.unlink(missing_ok=True)
+                continue
+            if path.stat().st_size < size:
+                raise OSError(f"{path}: shorter than {size} bytes")
+            os.truncate(path, size)
+
+    def add(self, shard: int, lengths: np.ndarray, records: bytes) -> None:
+        """Appends concatenated records of the given lengths to a shard."""
+        if not len(lengths):
+            return
+        header = np.append(np.uint32(len(lengths)), lengths.astype(np.uint32))
+        # Not kept open, as there may be more shards than file descriptors.
+        with open(self.paths[shard], "ab") as file:
+            file.write(header.tobytes())
+            file.write(records)
+        self.sizes[shard] += scratch_bytes(lengths, records)
+
+    def sync(self) -> None:
+        """Flushes the added records to disk."""
+        for path, size in zip(self.paths, self.sizes, strict=True):
+            if size:
+                _sync(path)
+
+
+def write_shard(
+    scratch: pathlib.Path,
+    names: Sequence[str],
+    config: PretrainingDataConfig,
+    split: str,
+    shard: int,
+) -> list[dict[str, Any]]:
+    """Writes the records of a scratch file in random order.
+
+    Args:
+      scratch: a file of `ScratchShards`, which may be missing if it is empty.
+      names: names of the TFRecord files, in the same folder, among which the
+        records are divided.
+      config: the settings.
+      split: "train" or "heldout".
+      shard: index of the shard in its split.
+
+    Returns:
+      The name, records, bytes and sha256 of each file.
+    """
+    scratch.touch()
+    offsets, lengths = _find_records(scratch)
+    seed = (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split], shard)
+    order = np.random.default_rng(seed).permutation(len(lengths))
+    descriptions = []
+    with open(scratch, "rb") as file:
+        for name, part in zip(
+            names, np.array_split(order, len(names)), strict=True
+        ):
+            path = scratch.with_name(name)
+            frames: Iterable[bytes] = (
+                os.pread(file.fileno(), lengths[index], offsets[index])
+                for index in part
+            )
+            if config.compress:
+                frames = _compressed(frames)
+            with open(path, "wb", _BUFFER_BYTES) as output:
+                output.writelines(frames)
+            descriptions.append(
+                {
+                    "name": path.name,
+                    "records": len(part),
+                    "bytes": path.stat().st_size,
+                    "sha256": sha256(path),
+                }
+            )
+    return descriptions
+
+
+def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the content of a `.gz` file as TensorFlow writes it."""
+    compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS, memLevel=9)
+    for piece in pieces:
+        yield compressor.compress(piece)
+    yield compressor.flush()
+
+
+def scratch_bytes(lengths: np.ndarray, records: bytes) -> int:
+    """Returns the size of records in a scratch file."""
+    return 4 * (1 + len(lengths)) + len(records) if len(lengths) else 0
+
+
+def _find_records(scratch: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the offsets and lengths of the records in a scratch file.
+
+    The whole file is read sequentially, so that it is in the page cache when
+    the records are read in random order.
+    """
+    offsets, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.uint32)]
+    with open(scratch, "rb") as file:
+        while header := file.read(4):
+            [number] = np.frombuffer(header, np.uint32)
+            sizes = np.frombuffer(file.read(4 * int(number)), np.uint32)
+            ends = file.tell() + np.cumsum(sizes, dtype=np.int64)
+            offsets.append(ends - sizes)
+            lengths.append(sizes)
+            while left := int(ends[-1]) - file.tell():
+                file.read(min(left, 1 << 20))
+    return np.concatenate(offsets), np.concatenate(lengths)
+
+
+class CreationState:
+    """Scratch files, finished record files and statistics.
+
+    Args:
+      folder: the `temporary_folder` of the data set.
+      name: fingerprint of the job.
+      num_shards: split -> number of scratch files.
+      vocab_size: size of the vocabulary.
+      save_seconds: minimum time between two saves.
+
+    Attributes:
+      is_saved: whether there is a state to resume from.
+      groups_done: number of file groups that are done.
+      tasks_done: number of tasks of the next group that are done.
+      num_bytes: size of the text that is done, in UTF-8.
+      oddities: counts of `ODDITIES` in the text that is done.
+      counts: split -> statistics, summed over its blocks.
+      label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
+      files: split -> shard -> descriptions of its record files.
+      scratch: split -> its scratch files.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        name: str,
+        num_shards: Mapping[str, int],
+        vocab_size: int,
+        save_seconds: float,
+    ):
+        self._folder = folder
+        self._name = name
+        self._save_seconds = save_seconds
+        self._next_save = time.monotonic() + save_seconds
+        self._oddities_of_group: dict[int, collections.Counter[str]] = {}
+        start = {
+            "groups_done": 0,
+            "tasks_done": 0,
+            "num_bytes": 0,
+            "oddities": {},
+            "counts": {split: {} for split in num_shards},
+            "label_counts": {split: [0] * vocab_size for split in num_shards},
+            "files": {split: {} for split in num_shards},
+            "sizes": {x: [0] * number for x, number in num_shards.items()},
+        }
+        saved = job_file(folder)
+        self.is_saved = saved.exists()
+        try:
+            if self.is_saved:
+                text = read_text(saved, limit=_MAX_STATE)
+                _, _, state = text.partition("\n")
+                self._restore(parse_json(state, str(saved)))
+            else:
+                self._restore(start)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            # The machine crashed before everything was on disk.
+            saved.unlink()
+            self.is_saved = False
+            self._restore(start)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.groups_done = state["groups_done"]
+        self.tasks_done = state["tasks_done"]
+        self.num_bytes = state["num_bytes"]
+        self.oddities = collections.Counter(state["oddities"])
+        self.counts = {
+            split: collections.Counter(counts)
+            for split, counts in state["counts"].items()
+        }
+        self.label_counts = {
+            split: np.array(counts, np.int64)
+            for split, counts in state["label_counts"].items()
+        }
+        self.files: dict[str, dict[int, list[dict[str, Any]]]] = {
+            split: {int(shard): found for shard, found in files.items()}
+            for split, files in state["files"].items()
+        }
+        self.scratch = {
+            split: ScratchShards(
+                [
+                    self._folder / f"{split}-{shard:05d}.scratch"
+                    for shard in range(len(sizes))
+                ],
+                sizes,
+                finished=self.files[split],
+            )
+            for split, sizes in state["sizes"].items()
+        }
+
+    def read_tasks(
+        self,
+        groups: Sequence[FileGroup],
+        config: PretrainingDataConfig,
+        limits: Limits,
+    ) -> Iterator[BlockTask]:
+        """Reads the tasks that are not done yet."""
+        done = self.tasks_done
+        for group in groups[self.groups_done :]:
+            oddities: collections.Counter[str] = collections.Counter()
+            self._oddities_of_group[group.number] = oddities
+            tasks = read_tasks(group, config, limits, oddities)
+            yield from itertools.islice(tasks, done, None)
+            done = 0
+
+    def add(self, block: BlockRecords) -> None:
+        """Adds the records and statistics of the next task."""
+        if group_number(block.index) > self.groups_done:
+            self._finish_group()
+        for shard, (lengths, records) in enumerate(block.shards):
+            self.scratch[block.split].add(shard, lengths, records)
+        self.counts[block.split].update(block.counts)
+        self.label_counts[block.split] += block.label_counts
+        self.oddities.update(block.oddities)
+        self.num_bytes += block.num_bytes
+        self.tasks_done += 1
+        self._save_if_due()
+
+    def finish_text(self, num_groups: int) -> None:
+        """Marks the last group as done."""
+        if self.groups_done < num_groups:
+            self._finish_group()
+            self._save_if_due()
+
+    def _finish_group(self) -> None:
+        self.oddities.update(self._oddities_of_group.pop(self.groups_done))
+        self.groups_done += 1
+        self.tasks_done = 0
+
+    def finish_shard(
+        self, split: str, shard: int, files: list[dict[str, Any]]
+    ) -> None:
+        """Adds the record files of a shard and removes its scratch file."""
+        self.files[split][shard] = files
+        if self.is_saved:
+            for file in files:
+                _sync(self._folder / file["name"])
+            self._save()
+        self.scratch[split].paths[shard].unlink()
+
+    def _save_if_due(self) -> None:
+        started = time.monotonic()
+        if started < self._next_save:
+            return
+        for scratch in self.scratch.values():
+            scratch.sync()
+        self._save()
+        ended = time.monotonic()
+        self._next_save = ended + max(
+            self._save_seconds, (ended - started) / _SAVING_SHARE
+        )
+
+    def _save(self) -> None:
+        state = {name: getattr(self, name) for name in _SAVED_ATTRIBUTES}
+        state["sizes"] = {x: y.sizes for x, y in self.scratch.items()}
+        text = json.dumps(state, default=np.ndarray.tolist)
+        write_atomically(job_file(self._folder), f"{self._name}\n{text}")
+        self.is_saved = True
+
+
+def _sync(path: pathlib.Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

@@ -17,18 +17,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from albert_tf.data.tfds_files import (
-    PREFIX,
-    find_tfds_files,
-    is_tfds_file,
-)
+from albert_tf.data.tfds_files import PREFIX, find_tfds_files, is_tfds_file
 from albert_tf.errors import InputError, import_package
-from albert_tf.files import (
-    Path,
-    PathPatterns,
-    is_remote,
-    split_patterns,
-)
+from albert_tf.files import Path, PathPatterns, is_remote, split_patterns
 from albert_tf.input_files import (
     LineReader,
     check_not_web_address,
@@ -318,9 +309,7 @@ def read_lines(
             yield number, start, text
 
 
-def split_long_lines(
-    file: LineReader,
-) -> Iterator[tuple[int, int, bytes]]:
+def split_long_lines(file: LineReader) -> Iterator[tuple[int, int, bytes]]:
     """Reads lines and splits those longer than `MAX_LINE_BYTES` into pieces.
 
     A piece ends after a space or, if there is none, after a character. Blank

@@ -107,10 +107,7 @@ TOPICS: Mapping[str, Sequence[Sequence[str]]] = {
             "{He} visited a museum and took many pictures of {city}.",
             "The museum was beautiful and {he} took pictures of it.",
         ),
-        (
-            "After a week {he} flew home.",
-            "{He} came home after seven days.",
-        ),
+        ("After a week {he} flew home.", "{He} came home after seven days."),
         (
             "{He} showed all the pictures to {friend}.",
             "{friend} came and looked at the pictures.",
@@ -129,10 +126,7 @@ TOPICS: Mapping[str, Sequence[Sequence[str]]] = {
             "So {he} gave {food} to the {animal}.",
             "{He} fed the {animal} with {food}.",
         ),
-        (
-            "The {animal} {sound} happily.",
-            "It was happy now and {sound}.",
-        ),
+        ("The {animal} {sound} happily.", "It was happy now and {sound}."),
         (
             "At night the {animal} slept in the {place}.",
             "{He} made a warm bed for the {animal} in the {place}.",

@@ -28,10 +28,7 @@ _QUESTIONS = {
         ("What did the {animal} eat?", 2, "food"),
         ("Where did the {animal} sleep?", 4, "place"),
     ),
-    "sport": (
-        ("When was the match?", 0, "day"),
-        ("Who scored?", 3, "friend"),
-    ),
+    "sport": (("When was the match?", 0, "day"), ("Who scored?", 3, "friend")),
     "music": (
         ("What did {name} play?", 1, "instrument"),
         ("In which city was the concert?", 3, "city"),

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
-from albert_tf.data.corpora import group_by_corpus
 from albert_tf.data.manifest import DATA_FILE, read_manifest_file
+from albert_tf.data.record_files import group_by_corpus
 from albert_tf.data.records import Records, open_records
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from albert_tf.data.corpora import describe_mixture
 from albert_tf.data.order_shortcuts import LABELS
+from albert_tf.data.record_batches import describe_mixture
 from albert_tf.data.records import Records
 from albert_tf.errors import counted
 from albert_tf.models.base import AlbertModel

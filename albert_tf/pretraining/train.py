@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from albert_tf.data.corpora import describe_corpora
 from albert_tf.data.manifest import DATA_FILE, sequences_per_row
 from albert_tf.data.mixture import plain_patterns
+from albert_tf.data.record_files import describe_corpora
 from albert_tf.data.records import Records
 from albert_tf.errors import InputError
 from albert_tf.models.base import AlbertModel

@@ -179,9 +179,7 @@ def _characters(original: Mapping[str, str]) -> Iterable[str]:
 
 
 def _sources(
-    text: str,
-    folded: Mapping[str, str],
-    sources: Mapping[str, list[str]],
+    text: str, folded: Mapping[str, str], sources: Mapping[str, list[str]]
 ) -> Iterator[str]:
     """Yields the sequences of characters that are folded to a text."""
     if not text:

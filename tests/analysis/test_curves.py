@@ -44,10 +44,7 @@ def labels(legend):
 def test_steps_minutes_and_baselines(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run")
     figure = figure_of(
-        monkeypatch,
-        [run],
-        tmp_path / "c.png",
-        {"mlm_unigram_accuracy": 0.25},
+        monkeypatch, [run], tmp_path / "c.png", {"mlm_unigram_accuracy": 0.25}
     )
     axes = figure.axes
     assert (tmp_path / "c.png").stat().st_size > 5000

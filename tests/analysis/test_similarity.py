@@ -28,11 +28,7 @@ def by_hand(encoder, texts):
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {},
-        {"sharing": "none"},
-        {"num_hidden_groups": 3, "inner_group_num": 2},
-    ],
+    [{}, {"sharing": "none"}, {"num_hidden_groups": 3, "inner_group_num": 2}],
     ids=str,
 )
 def test_figure_1(make_encoder, fields):

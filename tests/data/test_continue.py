@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from albert_tf.data import create_data, creation_state
+from albert_tf.data import create_data, shards
 from albert_tf.data.shards import Limits
 
 # Several file groups, blocks, tasks and files of each shard; saved after each
@@ -101,7 +101,7 @@ def test_what_is_done_is_not_done_again(
     assert leftovers(tmp_path) == [".job", ".tmp"]
     assert "data: unfinished; the same command" in caplog.text
     # Neither text nor the files that are done are touched.
-    monkeypatch.setattr(creation_state, "read_tasks", None)
+    monkeypatch.setattr(shards, "read_tasks", None)
     monkeypatch.setattr(
         create_data,
         "write_shard",

@@ -19,8 +19,7 @@ ERRORS = 5 * math.sqrt(1 / 6 + 1 / RUNS)
 
 
 @pytest.fixture(
-    scope="module",
-    params=["sop", pytest.param("nsp", marks=pytest.mark.long)],
+    scope="module", params=["sop", pytest.param("nsp", marks=pytest.mark.long)]
 )
 def case(request, shared, google_tokenizer, created, read_records):
     """The original's statistics, our records and our counts."""

@@ -14,19 +14,16 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.block_worker import (
-    BlockTask,
-    BlockWorker,
-)
+from albert_tf.data.block_worker import BlockTask, BlockWorker
 from albert_tf.data.chunks import cut_chunks, cut_joined
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.documents import TextBlock, read_documents
 from albert_tf.data.dynamic_examples import (
+    ROW_FEATURES,
     ExampleSettings,
+    HeldoutMasker,
     make_examples,
 )
-from albert_tf.data.heldout_records import HeldoutMasker
-from albert_tf.data.packed_rows import ROW_FEATURES
 from albert_tf.data.tfrecords import parse_example
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,

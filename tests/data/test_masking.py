@@ -14,11 +14,7 @@ from albert_tf.data.masking import (
     num_predictions,
     take_words,
 )
-from albert_tf.data.sentence_pairs import (
-    PackedPairs,
-    SentencePairs,
-    pack_pairs,
-)
+from albert_tf.data.sentence_pairs import PackedPairs, SentencePairs, pack_pairs
 from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.tensor_ops import TensorOps
 
@@ -270,7 +266,6 @@ def test_equal_draws_take_equal_words(ngram):
     quotas = rng.integers(0, 30, 200, dtype=np.int32)
     expected = take_words(ArrayOps(), sizes, quotas, order, lengths, ngram)
     np.testing.assert_array_equal(
-        take_words(TensorOps(), sizes, quotas, order, lengths, ngram),
-        expected,
+        take_words(TensorOps(), sizes, quotas, order, lengths, ngram), expected
     )
     assert 0 < expected.sum() < expected.size

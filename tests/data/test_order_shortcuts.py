@@ -14,11 +14,7 @@ from albert_tf.data.order_shortcuts import (
     is_leak,
     measure_shortcuts,
 )
-from albert_tf.data.tfrecords import (
-    Ragged,
-    frame_records,
-    serialize_examples,
-)
+from albert_tf.data.tfrecords import Ragged, frame_records, serialize_examples
 from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.errors import InputError
 

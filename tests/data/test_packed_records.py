@@ -6,21 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.chunks import pack_chunks
 from albert_tf.data.data_config import MaskingConfig
 from albert_tf.data.dynamic_examples import (
     CHUNK_FEATURES,
+    ROW_FEATURES,
     ExampleSettings,
     draw_partners,
     make_examples,
+    share_predictions,
 )
-from albert_tf.data.packed_rows import ROW_FEATURES, share_predictions
-from albert_tf.data.record_checks import (
-    TextLimits,
-    parse_checked,
-    verify_file,
-)
+from albert_tf.data.record_checks import TextLimits, parse_checked, verify_file
 from albert_tf.data.records import open_records
-from albert_tf.data.row_packing import pack_chunks
 from albert_tf.errors import InputError
 
 SEQ, SEQUENCES = 64, 6

@@ -28,8 +28,7 @@ def demo(run_albert):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "model_type",
-    ["unigram", pytest.param("wordpiece", marks=pytest.mark.slow)],
+    "model_type", ["unigram", pytest.param("wordpiece", marks=pytest.mark.slow)]
 )
 def test_demo_on_the_users_text(
     demo, text_files, tmp_path, albert_command, model_type

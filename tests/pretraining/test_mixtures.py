@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import corpora, record_batches, record_order, records
-from albert_tf.data.corpora import compute_quotas
+from albert_tf.data import record_batches, records
 from albert_tf.data.mixture import parse_corpora, plain_patterns
+from albert_tf.data.record_batches import compute_quotas, describe_mixture
 from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.pretraining.evaluate import evaluate_pretraining
@@ -97,8 +97,8 @@ def test_a_weight_for_less_than_one_record():
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 64)
-    for module in (corpora, record_batches, record_order, records):
+    monkeypatch.setattr(record_batches, "SHUFFLE_BUFFER", 64)
+    for module in (record_batches, records):
         monkeypatch.setattr(module, "GROUP_RECORDS", 20)
 
 
@@ -156,9 +156,7 @@ def test_every_group_has_its_share_of_each_corpus(folders, texts_of):
         "wiki",
         "books",
     }
-    line = corpora.describe_mixture(
-        opened.corpora, opened.files["train"], 4 * total
-    )
+    line = describe_mixture(opened.corpora, opened.files["train"], 4 * total)
     assert f"books 25.0%, {total:,} records, 1.00 epochs" in line
 
 

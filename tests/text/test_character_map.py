@@ -67,9 +67,7 @@ def greek(tmp_path_factory):
     lines = ["οδός σας ΑΣ é a 1 2 , ´ 한국 하 ii"] * 20
     prefix = tmp_path_factory.mktemp("greek") / "spiece"
     return train_vocabulary(
-        lines,
-        prefix,
-        VocabularyConfig(vocab_size=30, do_lower_case=False),
+        lines, prefix, VocabularyConfig(vocab_size=30, do_lower_case=False)
     )
 
 
