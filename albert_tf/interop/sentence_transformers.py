@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_json, read_bytes, read_json, shown
 from albert_tf.schema import check_type, typed
-from albert_tf.text.tokenizer_config import SETTINGS_FILE
+from albert_tf.text.tokenizer_files import SETTINGS_FILE
 
 MODULES_FILE = "modules.json"
 _LENGTH_FILE = "sentence_bert_config.json"

@@ -19,8 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.text.code_points import lower_characters, mapping
-from albert_tf.text.normalizer import Normalizer
+from albert_tf.text.normalizer import Normalizer, lower_characters
 from albert_tf.text.sentencepiece_model import charsmap_rules
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
@@ -159,12 +158,7 @@ def _fold(normalizer: Normalizer, character: str) -> str:
     """Normalizes a character on its own."""
     if character.isspace():
         return " "
-    text = mapping(
-        character,
-        normalizer.do_lower_case,
-        normalizer.strip_accents,
-        normalizer.lower_characters_first,
-    )
+    text = normalizer.fold(character)
     return lower_characters(text) if normalizer.do_lower_case else text
 
 

@@ -1,18 +1,183 @@
-"""The normalizer as TensorFlow operations on code points."""
+"""The normalizer as TensorFlow operations on code points.
 
+TensorFlow's ICU implements another version of Unicode than Python, and defines
+lower-casing and whitespace differently. To agree with Python, graphs therefore
+look up code points in tables made from `unicodedata` and `str`.
+"""
+
+import dataclasses
+import functools
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.text import code_points
-from albert_tf.text.normalizer import Normalizer
+from albert_tf.text.normalizer import (
+    CAPITAL_SIGMA,
+    FINAL_SIGMA,
+    SMALL_SIGMA,
+    Normalizer,
+)
+
+# Values in the table returned by `cases()`.
+CASED = 1
+CASE_IGNORABLE = 2
+
+PAGE_BITS = 7
+_PAGE = 1 << PAGE_BITS
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CodePointMap:
+    """A two-level table from code points to small integers.
+
+    The value of `c` is `entries[pages[c >> PAGE_BITS], c % 2**PAGE_BITS]`.
+
+    Attributes:
+      pages: int32 `[0x110000 >> PAGE_BITS]`.
+      entries: int32 `[distinct pages, 2**PAGE_BITS]`.
+    """
+
+    pages: np.ndarray
+    entries: np.ndarray
+
+    @classmethod
+    def from_values(cls, values: np.ndarray) -> "CodePointMap":
+        """Builds the table from values `[0x110000]`, sharing equal pages."""
+        values = values.astype(np.int32).reshape(-1, _PAGE)
+        numbers: dict[bytes, int] = {}
+        pages = [
+            numbers.setdefault(page.tobytes(), len(numbers)) for page in values
+        ]
+        entries = np.frombuffer(b"".join(numbers), np.int32)
+        return cls(np.array(pages, np.int32), entries.reshape(-1, _PAGE))
+
+
+# Special values of `Mappings.mapping_of`: whitespace, and the offset added to
+# indices into `rows`. Distances are at most 0x10FFFF in either direction.
+WHITESPACE = 1 << 23
+ROWS = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mappings:
+    """The replacement text of each code point under a normalization.
+
+    Attributes:
+      mapping_of: for each code point, `WHITESPACE` if `str.split` splits at it;
+        the distance to its replacement if that is a single code point;
+        otherwise `ROWS` plus the index of its replacement in `rows`.
+      rows: the replacements of other lengths; the first is empty.
+    """
+
+    mapping_of: CodePointMap
+    rows: tuple[str, ...]
+
+
+def lower_but_sigmas(text: str) -> str:
+    """Lower-cases all characters except capital sigmas."""
+    parts = text.split(CAPITAL_SIGMA)
+    return CAPITAL_SIGMA.join(part.lower() for part in parts)
+
+
+def tabulate(
+    mapping: Callable[[str], str],
+    is_whitespace: Callable[[str], bool] = lambda character: False,
+) -> Mappings:
+    """Tabulates a mapping from characters to strings for all code points.
+
+    Args:
+      mapping: the function. It must map a string to itself if it maps each of
+        its characters to itself.
+      is_whitespace: whether to map a character to `WHITESPACE`.
+    """
+    mapping_of = np.zeros(sys.maxunicode + 1, np.int32)
+    rows = {"": 0}
+    for start, page in _pages():
+        first = page[0]
+        if _is_uniform(page) and mapping(first) in (first, ""):
+            if not mapping(first):
+                mapping_of[start : start + _PAGE] = ROWS  # The empty row.
+            continue
+        # Most other pages are unchanged, such as ideographs.
+        if mapping(page) == page and not any(map(is_whitespace, page)):
+            continue
+        for code_point, character in enumerate(page, start):
+            if is_whitespace(character):
+                mapping_of[code_point] = WHITESPACE
+                continue
+            result = mapping(character)
+            if len(result) == 1:
+                mapping_of[code_point] = ord(result) - code_point
+            else:
+                row = rows.setdefault(result, len(rows))
+                mapping_of[code_point] = ROWS + row
+    return Mappings(CodePointMap.from_values(mapping_of), tuple(rows))
+
+
+def tabulate_numbers(number: Callable[[str], int]) -> CodePointMap:
+    """Tabulates a function from characters to small integers."""
+    values = np.zeros(sys.maxunicode + 1, np.int32)
+    for start, page in _pages():
+        values[start : start + _PAGE] = (
+            number(page[0]) if _is_uniform(page) else list(map(number, page))
+        )
+    return CodePointMap.from_values(values)
+
+
+def _pages() -> Iterator[tuple[int, str]]:
+    """Yields the first code point and the characters of each page."""
+    for start in range(0, sys.maxunicode + 1, _PAGE):
+        yield start, "".join(map(chr, range(start, start + _PAGE)))
+
+
+def _is_uniform(page: str) -> bool:
+    """Returns whether tabulated functions treat all characters alike.
+
+    They do if all are unassigned, all private or all surrogates, which is three
+    quarters of the pages.
+    """
+    return set(map(unicodedata.category, page)) in ({"Cn"}, {"Co"}, {"Cs"})
+
+
+@functools.cache
+def cases() -> CodePointMap:
+    """Tabulates the case properties that determine the final sigma.
+
+    `str.lower` turns a capital sigma into a final sigma if the nearest
+    character before it that is not case-ignorable is cased, and the nearest
+    such character after it is not (Unicode, section 3.13, Final_Sigma). Python
+    does not expose the two properties, so they are inferred from the result of
+    `str.lower` on probes.
+    """
+    values = np.zeros(sys.maxunicode + 1, np.int32)
+    # One call for all probes, separated by "\n", which is neither cased nor
+    # case-ignorable. Nor are whitespace and unassigned characters.
+    probed = [
+        c
+        for c in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(c) not in ("Cn", "Co", "Cs") and not c.isspace()
+    ]
+    code_points = np.fromiter(map(ord, probed), np.int32, len(probed))
+    for value, before in ((CASE_IGNORABLE, "A"), (CASED, "")):
+        probes = "\n".join(before + c + CAPITAL_SIGMA for c in probed).lower()
+        final = np.fromiter(
+            (probe.endswith(FINAL_SIGMA) for probe in probes.split("\n")),
+            np.bool_,
+            len(probed),
+        )
+        # Cased characters pass both probes; the second overwrites the first.
+        values[code_points[final]] = value
+    return CodePointMap.from_values(values)
 
 
 class CodePointLookup(tf.Module):
     """A `CodePointMap` as TensorFlow constants."""
 
-    def __init__(self, code_point_map: code_points.CodePointMap):
+    def __init__(self, code_point_map: CodePointMap):
         """Creates eager constants, which all traced functions share.
 
         They are on the CPU, where string operations run.
@@ -24,19 +189,15 @@ class CodePointLookup(tf.Module):
 
     def __call__(self, values: tf.Tensor) -> tf.Tensor:
         """Looks up int32 values for int32 code points of any shape."""
-        page = tf.gather(
-            self._pages, tf.bitwise.right_shift(values, code_points.PAGE_BITS)
-        )
-        within = tf.bitwise.bitwise_and(
-            values, (1 << code_points.PAGE_BITS) - 1
-        )
+        page = tf.gather(self._pages, tf.bitwise.right_shift(values, PAGE_BITS))
+        within = tf.bitwise.bitwise_and(values, (1 << PAGE_BITS) - 1)
         return tf.gather(
             self._entries,
-            tf.bitwise.left_shift(page, code_points.PAGE_BITS) + within,
+            tf.bitwise.left_shift(page, PAGE_BITS) + within,
         )
 
 
-def mapping_rows(mappings: code_points.Mappings) -> tf.RaggedTensor:
+def mapping_rows(mappings: Mappings) -> tf.RaggedTensor:
     """Returns `mappings.rows` as eager constants."""
     with tf.init_scope(), tf.device("CPU:0"):
         return tf.RaggedTensor.from_row_splits(
@@ -125,11 +286,11 @@ class GraphSigmaLowerCaser(tf.Module):
     def __init__(self):
         """Creates the table from Python's Unicode data."""
         super().__init__(name="sigmas")
-        self._case = CodePointLookup(code_points.cases())
+        self._case = CodePointLookup(cases())
 
     def __call__(self, texts: tf.RaggedTensor) -> tf.RaggedTensor:
         """Lower-cases sigmas in code points `[batch, (code points)]`."""
-        sigma = texts.values == ord(code_points.CAPITAL_SIGMA)
+        sigma = texts.values == ord(CAPITAL_SIGMA)
         return texts.with_values(
             tf.cond(
                 tf.reduce_any(sigma),
@@ -144,16 +305,16 @@ class GraphSigmaLowerCaser(tf.Module):
         case = self._case(texts.values)
         # Without the case-ignorable characters, the context of a sigma is its
         # two neighbors.
-        visible = tf.where(case != code_points.CASE_IGNORABLE)[:, 0]
-        cased = tf.gather(case, visible) == code_points.CASED
+        visible = tf.where(case != CASE_IGNORABLE)[:, 0]
+        cased = tf.gather(case, visible) == CASED
         text_of = tf.gather(texts.value_rowids(), visible)
         together = text_of[1:] == text_of[:-1]
         before = tf.concat([[False], cased[:-1] & together], 0)
         after = tf.concat([cased[1:] & together, [False]], 0)
         lowered = tf.where(
             before & ~after,
-            ord(code_points.FINAL_SIGMA),
-            ord(code_points.SMALL_SIGMA),
+            ord(FINAL_SIGMA),
+            ord(SMALL_SIGMA),
         )
         values = tf.gather(texts.values, visible)
         return tf.tensor_scatter_nd_update(
@@ -222,6 +383,17 @@ class _Mappings(NamedTuple):
     nonspace: tf.Tensor
 
 
+@functools.cache
+def _mappings(normalizer: Normalizer) -> Mappings:
+    """Tabulates what a normalizer does to single characters."""
+
+    def mapping(text: str) -> str:
+        text = normalizer.fold(text)
+        return lower_but_sigmas(text) if normalizer.do_lower_case else text
+
+    return tabulate(mapping, str.isspace)
+
+
 class GraphNormalizer(tf.Module):
     """A `Normalizer` for string tensors, with the same results.
 
@@ -233,11 +405,7 @@ class GraphNormalizer(tf.Module):
     def __init__(self, normalizer: Normalizer):
         """Creates the tables of `normalizer` from Python's Unicode data."""
         super().__init__(name="normalizer")
-        mappings = code_points.mappings(
-            normalizer.do_lower_case,
-            normalizer.strip_accents,
-            normalizer.lower_characters_first,
-        )
+        mappings = _mappings(normalizer)
         self._replaces_quotes = normalizer.replace_latex_quotes
         self._mapping_of = CodePointLookup(mappings.mapping_of)
         self._rows = mapping_rows(mappings)
@@ -287,7 +455,7 @@ class GraphNormalizer(tf.Module):
     def _mappings_of(self, decoded: tf.RaggedTensor) -> _Mappings:
         """Collapses whitespace and looks up the replacements."""
         mapping_of = self._mapping_of(decoded.values)
-        is_space = mapping_of == code_points.WHITESPACE
+        is_space = mapping_of == WHITESPACE
         nonspace = ~is_space
         # Keep the first character of each run of whitespace, which follows a
         # nonspace character, except at the end of the text.
@@ -310,11 +478,9 @@ class GraphNormalizer(tf.Module):
             singles = tf.tensor_scatter_nd_update(singles, firsts, marks)
             seconds = tf.ones([tf.size(firsts)], tf.bool)
             dropped = tf.tensor_scatter_nd_update(dropped, firsts + 1, seconds)
-        replaced = tf.where(dropped | (mapping_of >= code_points.ROWS))[:, 0]
+        replaced = tf.where(dropped | (mapping_of >= ROWS))[:, 0]
         # Dropped code points, whose values are below ROWS, get the empty row 0.
-        row_ids = tf.maximum(
-            tf.gather(mapping_of, replaced) - code_points.ROWS, 0
-        )
+        row_ids = tf.maximum(tf.gather(mapping_of, replaced) - ROWS, 0)
         return _Mappings(
             decoded.with_values(singles),
             replaced,

@@ -8,15 +8,21 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from albert_tf.errors import InputError
-from albert_tf.text import code_points
 from albert_tf.text.graph_normalizer import (
+    ROWS,
     CodePointLookup,
+    CodePointMap,
     GraphSigmaLowerCaser,
+    Mappings,
     character_offsets,
+    lower_but_sigmas,
     mapping_rows,
     replace_elements,
     replaced_lengths,
+    tabulate,
+    tabulate_numbers,
 )
+from albert_tf.text.normalizer import lower_characters
 from albert_tf.text.word_splitter import (
     WordRules,
     WordSplitter,
@@ -144,10 +150,8 @@ class GraphWordSplitter(tf.Module):
     def _characters(self, decoded: tf.RaggedTensor) -> _Characters:
         """Normalizes decoded texts."""
         mapping_of = self._mapping_of(decoded.values)
-        replaced = tf.where(mapping_of >= code_points.ROWS)[:, 0]
-        row_ids = tf.cast(
-            tf.gather(mapping_of, replaced) - code_points.ROWS, tf.int64
-        )
+        replaced = tf.where(mapping_of >= ROWS)[:, 0]
+        row_ids = tf.cast(tf.gather(mapping_of, replaced) - ROWS, tf.int64)
         singles = decoded.with_values(decoded.values + mapping_of)
         expanded = replace_elements(singles, replaced, self._rows, row_ids)
         lengths = replaced_lengths(decoded, replaced, self._rows, row_ids)
@@ -212,22 +216,22 @@ class GraphWordSplitter(tf.Module):
 @functools.cache
 def _mappings(
     do_lower_case: bool, strips_accents: bool, rules: WordRules
-) -> code_points.Mappings:
+) -> Mappings:
     """Tabulates the normalization of single characters."""
 
     def mapping(text: str) -> str:
         if do_lower_case and rules == "hugging_face":
-            text = code_points.lower_characters(text)
+            text = lower_characters(text)
         text = clean(text, rules)
         if do_lower_case:
-            text = code_points.lower_but_sigmas(text)
+            text = lower_but_sigmas(text)
         return unicodedata.normalize("NFD", text) if strips_accents else text
 
-    return code_points.tabulate(mapping)
+    return tabulate(mapping)
 
 
 @functools.cache
-def _properties(spaces_ideographs: bool) -> code_points.CodePointMap:
+def _properties(spaces_ideographs: bool) -> CodePointMap:
     """Tabulates the properties of characters in normalized texts."""
 
     def properties(character: str) -> int:
@@ -242,7 +246,7 @@ def _properties(spaces_ideographs: bool) -> code_points.CodePointMap:
             | _OWN_WORD * is_own_word
         )
 
-    return code_points.tabulate_numbers(properties)
+    return tabulate_numbers(properties)
 
 
 # In no vocabulary, since pieces are lines.

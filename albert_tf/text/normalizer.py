@@ -5,7 +5,9 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from albert_tf.text.code_points import lower_characters
+CAPITAL_SIGMA = "\u03a3"
+FINAL_SIGMA = "\u03c2"
+SMALL_SIGMA = "\u03c3"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"\S+")
@@ -34,6 +36,14 @@ class Alignment(NamedTuple):
 def replace_surrogates(text: str) -> str:
     """Replaces surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return _SURROGATE.sub("\ufffd", text)
+
+
+def lower_characters(text: str) -> str:
+    """Lower-cases each character independently of its context.
+
+    `str.lower` considers the context of a single character, the capital sigma.
+    """
+    return text.replace(CAPITAL_SIGMA, SMALL_SIGMA).lower()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Normalizer:
         if self.replace_latex_quotes:
             text = text.replace("``", '"').replace("''", '"')
         if not text.isascii():
-            text = self._fold(text)
+            text = self.fold(replace_surrogates(text))
         return text.lower() if self.do_lower_case else text
 
     def align(self, text: str) -> Alignment:
@@ -83,7 +93,9 @@ class Normalizer:
         folded, starts, ends = [], [], []
 
         def append(source: str, start: int, end: int) -> None:
-            form = source if source.isascii() else self._fold(source)
+            form = source
+            if not source.isascii():
+                form = self.fold(replace_surrogates(source))
             if form:
                 folded.append(form)
                 starts.append(start)
@@ -113,9 +125,8 @@ class Normalizer:
             [e for e, form in zip(ends, folded, strict=True) for _ in form],
         )
 
-    def _fold(self, text: str) -> str:
-        """Applies all steps to characters except the final lower-casing."""
-        text = replace_surrogates(text)
+    def fold(self, text: str) -> str:
+        """Applies what does not depend on context, except for whitespace."""
         if self.do_lower_case and self.lower_characters_first:
             text = lower_characters(text)
         if self.strip_accents:

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, output_folder, write_together
 from albert_tf.input_files import parse_object, read_bytes, shown
 from albert_tf.schema import typed
-from albert_tf.text.added_tokens import (
-    check_added_tokens,
-    check_special_tokens,
-    content_of,
-    non_special_added_tokens,
-)
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.sentencepiece_model import DigitComma
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_config import (
-    MODEL_CONFIG,
-    SETTINGS_FILE,
-    read_config,
+from albert_tf.text.sentencepiece_model import (
+    SPECIAL_PIECES,
+    DigitComma,
+    user_defined_pieces,
 )
-from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
-from albert_tf.text.tokenizer_json_reader import (
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_json import (
+    TOKENIZER_JSON,
     TokenizerJsonModel,
+    normalizer_settings,
     read_tokenizer_json,
+    tokenizer_json,
 )
 from albert_tf.text.vocabulary_file import read_model
+from albert_tf.text.word_splitter import WordRules
 from albert_tf.text.wordpiece_tokenizer import (
     AlbertWordPieceTokenizer,
-    describe_wordpiece,
-    wordpiece_settings,
 )
 
+_logger = logging.getLogger(__name__)
+
+SETTINGS_FILE = "tokenizer_config.json"
+MODEL_CONFIG = "config.json"
+_SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+# Settings that change the ids of ordinary text.
+_KEYS = (
+    "do_lower_case",
+    "keep_accents",
+    "strip_accents",
+    "tokenize_chinese_chars",
+)
+_SPECIAL = {*SPECIAL_PIECES, "<unk>"}
 MODEL_FILE = AlbertTokenizer.file_name
 WORDPIECE_FILE = AlbertWordPieceTokenizer.file_name
 
@@ -78,6 +86,35 @@ _OWN_SETTINGS = (
 )
 
 
+# Arguments of `AlbertWordPieceTokenizer` that reproduce Hugging Face's slow
+# `BertTokenizer` (transformers up to 4.57) with its default options. One
+# difference: in cased text it matches "[MA\u00adSK]" as [MASK], since it
+# searches for special tokens again after dropping the soft hyphen.
+HUGGING_FACE_SLOW_WORDPIECE = {
+    "do_lower_case": True,
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
+    "rules": "hugging_face",
+    "match_special_tokens": True,
+}
+
+# Community checkpoints of ALBERT with a `vocab.txt` use any of these.
+_WORDPIECE_CLASSES = (
+    "BertTokenizer",
+    "BertTokenizerFast",
+    "AlbertTokenizer",
+    "AlbertTokenizerFast",
+)
+_WORDPIECE_TOKENS = {
+    "unk_token": "[UNK]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "cls_token": "[CLS]",
+    "mask_token": "[MASK]",
+}
+_OUR_RULES = "word_rules"  # only in files of albert_tf
+
+
 def tokenizer_files(
     tokenizer: Tokenizer, *, max_length: int | None = None
 ) -> dict[str, bytes]:
@@ -92,7 +129,7 @@ def tokenizer_files(
       max_length: maximum sequence length of the model, if known.
     """
     if isinstance(tokenizer, AlbertWordPieceTokenizer):
-        config = describe_wordpiece(tokenizer)
+        config = _describe_wordpiece(tokenizer)
     else:
         config = _describe(tokenizer)
     config[_FINGERPRINT] = tokenizer.fingerprint
@@ -158,7 +195,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
 
     Hugging Face's `config.json` or `tokenizer_config.json`, without settings of
     albert_tf, selects the slow tokenizer of transformers 4. What the latter
-    does not say is read from other files (`read_config`). (Texts are split at
+    does not say is read from other files (`_read_config`). (Texts are split at
     user-defined pieces if these are added tokens, as in the config that the
     fast tokenizer saves.) A folder that has a `vocab.txt` but no `spiece.model`
     gives an `AlbertWordPieceTokenizer`.
@@ -210,12 +247,12 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     elif exists(path) or (
         exists(model) and exists(os.path.join(folder, MODEL_CONFIG))
     ):
-        config = read_config(folder)
+        config = _read_config(folder)
     else:
         raise InputError(f"{folder}: no tokenizer found (no {SETTINGS_FILE})")
     with _config_errors(path):
         if tokenizer_class is AlbertWordPieceTokenizer:
-            settings = wordpiece_settings(config)
+            settings = _wordpiece_settings(config)
         else:
             settings = _settings(config, rebuilt)
     if rebuilt:
@@ -364,3 +401,169 @@ def _tokenizer_json_settings(
             f"{TOKENIZER_JSON} is {rebuilt.unk_token!r}"
         )
     return settings
+
+
+def _describe_wordpiece(tokenizer: AlbertWordPieceTokenizer) -> dict[str, Any]:
+    """Returns the `tokenizer_config.json` of a tokenizer.
+
+    transformers 4 gives the same ids if `rules` and `match_special_tokens` are
+    those of `HUGGING_FACE_SLOW_WORDPIECE`.
+    """
+    settings = dict(tokenizer.settings)
+    return {
+        "tokenizer_class": "BertTokenizer",
+        "do_basic_tokenize": True,
+        _OUR_RULES: settings.pop("rules"),
+        **settings,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        **_WORDPIECE_TOKENS,
+    }
+
+
+def _wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the constructor arguments for a `tokenizer_config.json`.
+
+    A Hugging Face file gives the settings of its slow tokenizer.
+
+    Raises:
+      ValueError: if an option is not supported.
+    """
+    name = typed(config, "tokenizer_class", str) or "BertTokenizer"
+    if name not in _WORDPIECE_CLASSES:
+        raise ValueError(
+            f"tokenizer_class={name} is not supported with vocab.txt, only "
+            f"{', '.join(_WORDPIECE_CLASSES)}"
+        )
+    if not typed(config, "do_basic_tokenize", bool, True):
+        raise ValueError(
+            "do_basic_tokenize=false (no splitting at punctuation) is not "
+            "supported"
+        )
+    if config.get("never_split"):
+        raise ValueError(
+            f"never_split={shown(config['never_split'])} is not supported"
+        )
+    check_special_tokens(config, _WORDPIECE_TOKENS, " with vocab.txt")
+    settings = {
+        **HUGGING_FACE_SLOW_WORDPIECE,
+        "do_lower_case": typed(config, "do_lower_case", bool, True),
+        "strip_accents": typed(config, "strip_accents", bool),
+        "tokenize_chinese_chars": typed(
+            config, "tokenize_chinese_chars", bool, True
+        ),
+    }
+    if _OUR_RULES in config:
+        rules = config[_OUR_RULES]
+        if rules not in get_args(WordRules):
+            raise ValueError(
+                f"{_OUR_RULES} must be one of "
+                f"{', '.join(get_args(WordRules))}, not {shown(rules)}"
+            )
+        settings["rules"] = rules
+        settings["match_special_tokens"] = typed(
+            config, "match_special_tokens", bool, False
+        )
+    return settings
+
+
+def _read_config(folder: str) -> dict[str, Any]:
+    """Reads the settings of a tokenizer beside its vocabulary.
+
+    What `tokenizer_config.json` does not say is taken from `tokenizer.json`,
+    from the model's `config.json` and, for special tokens, from
+    `special_tokens_map.json`. If there is no `tokenizer_config.json` and none
+    of them says whether text is lower-cased, a warning says that it is.
+
+    Raises:
+      InputError: if `tokenizer_config.json` is damaged.
+    """
+    path = os.path.join(folder, SETTINGS_FILE)
+    config = parse_object(read_model(path), path) if exists(path) else {}
+    model, special = (
+        _read_if_usable(folder, name)
+        for name in (MODEL_CONFIG, _SPECIAL_TOKENS_MAP)
+    )
+    found = {
+        **special,
+        **{key: model[key] for key in _KEYS if key in model},
+        **normalizer_settings(_read_if_usable(folder, TOKENIZER_JSON)),
+        **config,
+    }
+    if not exists(path) and "do_lower_case" not in found:
+        _logger.warning(
+            "%s has no %s, and nothing else says whether text is lower-cased: "
+            "it is, and accents are dropped, as by default in transformers; "
+            "copy the file, or load the tokenizer with do_lower_case=False",
+            folder,
+            SETTINGS_FILE,
+        )
+    return found
+
+
+def _read_if_usable(folder: str, name: str) -> Mapping[str, Any]:
+    """Reads a file that is used only for what it says; {} if it is unusable."""
+    path = os.path.join(folder, name)
+    try:
+        return parse_object(read_model(path), path) if exists(path) else {}
+    except InputError:
+        return {}
+
+
+def non_special_added_tokens(config: Mapping[str, Any]) -> set[str]:
+    """Returns the added tokens that are not special tokens."""
+    added = typed(config, "added_tokens_decoder", dict, {}).values()
+    return set(map(content_of, added)) - _SPECIAL
+
+
+def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+    """Checks the added tokens in a `tokenizer_config.json`.
+
+    Raises:
+      ValueError: if an added token is not in the vocabulary, or if the added
+        tokens differ from the pieces at which the tokenizer splits text.
+    """
+    for i, token in typed(config, "added_tokens_decoder", dict, {}).items():
+        token, i = content_of(token), int(i)
+        known = 0 <= i < tokenizer.vocab_size
+        if not known or tokenizer.id_to_piece(i) != token:
+            raise ValueError(f"the added token {shown(token)} is not supported")
+    added = non_special_added_tokens(config)
+    if added and tokenizer.settings.get("cut_at_user_defined_pieces"):
+        user_defined = user_defined_pieces(tokenizer.model_bytes)
+        if wrong := sorted(added ^ user_defined.keys()):
+            raise ValueError(
+                f"{wrong[0]!r} is {'an' if wrong[0] in added else 'not an'} "
+                "added token; the added tokens must be all user-defined "
+                "pieces, or none of them"
+            )
+
+
+def check_special_tokens(
+    config: Mapping[str, Any],
+    special_tokens: Mapping[str, str],
+    context: str = "",
+) -> None:
+    """Checks the special tokens in a `tokenizer_config.json`.
+
+    Args:
+      config: content of the file.
+      special_tokens: the one supported token for each key, such as "cls_token".
+      context: appended to the error message, such as " with vocab.txt".
+
+    Raises:
+      ValueError: if a special token is not the supported one.
+    """
+    for role, piece in special_tokens.items():
+        token = content_of(config.get(role) or piece)
+        if token != piece:
+            raise ValueError(
+                f"{role}={token!r} is not supported{context}, only {piece}"
+            )
+
+
+def content_of(token: str | Mapping[str, Any]) -> str:
+    """Returns the text of a token: a string or an `AddedToken` object."""
+    content = token["content"] if isinstance(token, Mapping) else token
+    if not isinstance(content, str):
+        raise ValueError(f"the token {shown(token)} must be a string")
+    return content

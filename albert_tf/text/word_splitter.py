@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
-from albert_tf.text.code_points import lower_characters
+from albert_tf.text.normalizer import lower_characters
 
 WordRules = Literal["google", "hugging_face"]
 

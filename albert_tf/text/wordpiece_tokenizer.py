@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import shown
-from albert_tf.schema import typed
-from albert_tf.text.added_tokens import check_special_tokens
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokens import Token
 from albert_tf.text.vocabulary_file import (
@@ -130,98 +127,6 @@ def _lines(content: bytes) -> list[str]:
     text = content.decode("utf-8-sig")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines if lines[-1] else lines[:-1]
-
-
-# Arguments of `AlbertWordPieceTokenizer` that reproduce Hugging Face's slow
-# `BertTokenizer` (transformers up to 4.57) with its default options. One
-# difference: in cased text it matches "[MA\u00adSK]" as [MASK], since it
-# searches for special tokens again after dropping the soft hyphen.
-HUGGING_FACE_SLOW_WORDPIECE = {
-    "do_lower_case": True,
-    "strip_accents": None,
-    "tokenize_chinese_chars": True,
-    "rules": "hugging_face",
-    "match_special_tokens": True,
-}
-
-# Community checkpoints of ALBERT with a `vocab.txt` use any of these.
-_TOKENIZER_CLASSES = (
-    "BertTokenizer",
-    "BertTokenizerFast",
-    "AlbertTokenizer",
-    "AlbertTokenizerFast",
-)
-_SPECIAL_TOKENS = {
-    "unk_token": "[UNK]",
-    "sep_token": "[SEP]",
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
-_OUR_RULES = "word_rules"  # only in files of albert_tf
-
-
-def describe_wordpiece(tokenizer: AlbertWordPieceTokenizer) -> dict[str, Any]:
-    """Returns the `tokenizer_config.json` of a tokenizer.
-
-    transformers 4 gives the same ids if `rules` and `match_special_tokens` are
-    those of `HUGGING_FACE_SLOW_WORDPIECE`.
-    """
-    settings = dict(tokenizer.settings)
-    return {
-        "tokenizer_class": "BertTokenizer",
-        "do_basic_tokenize": True,
-        _OUR_RULES: settings.pop("rules"),
-        **settings,
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        **_SPECIAL_TOKENS,
-    }
-
-
-def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the constructor arguments for a `tokenizer_config.json`.
-
-    A Hugging Face file gives the settings of its slow tokenizer.
-
-    Raises:
-      ValueError: if an option is not supported.
-    """
-    name = typed(config, "tokenizer_class", str) or "BertTokenizer"
-    if name not in _TOKENIZER_CLASSES:
-        raise ValueError(
-            f"tokenizer_class={name} is not supported with vocab.txt, only "
-            f"{', '.join(_TOKENIZER_CLASSES)}"
-        )
-    if not typed(config, "do_basic_tokenize", bool, True):
-        raise ValueError(
-            "do_basic_tokenize=false (no splitting at punctuation) is not "
-            "supported"
-        )
-    if config.get("never_split"):
-        raise ValueError(
-            f"never_split={shown(config['never_split'])} is not supported"
-        )
-    check_special_tokens(config, _SPECIAL_TOKENS, " with vocab.txt")
-    settings = {
-        **HUGGING_FACE_SLOW_WORDPIECE,
-        "do_lower_case": typed(config, "do_lower_case", bool, True),
-        "strip_accents": typed(config, "strip_accents", bool),
-        "tokenize_chinese_chars": typed(
-            config, "tokenize_chinese_chars", bool, True
-        ),
-    }
-    if _OUR_RULES in config:
-        rules = config[_OUR_RULES]
-        if rules not in get_args(WordRules):
-            raise ValueError(
-                f"{_OUR_RULES} must be one of "
-                f"{', '.join(get_args(WordRules))}, not {shown(rules)}"
-            )
-        settings["rules"] = rules
-        settings["match_special_tokens"] = typed(
-            config, "match_special_tokens", bool, False
-        )
-    return settings
 
 
 # Maximum length of a word, by rules.

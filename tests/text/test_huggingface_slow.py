@@ -7,8 +7,11 @@ import random
 import pytest
 
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW, load_tokenizer
-from albert_tf.text.wordpiece_tokenizer import HUGGING_FACE_SLOW_WORDPIECE
+from albert_tf.text.tokenizer_files import (
+    HUGGING_FACE_SLOW,
+    HUGGING_FACE_SLOW_WORDPIECE,
+    load_tokenizer,
+)
 
 pytestmark = pytest.mark.peer
 

@@ -7,12 +7,12 @@ from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
     HUGGING_FACE_SLOW,
+    HUGGING_FACE_SLOW_WORDPIECE,
     load_tokenizer,
     tokenizer_files,
 )
 from albert_tf.text.tokenizer_json import tokenizer_json
 from albert_tf.text.wordpiece_tokenizer import (
-    HUGGING_FACE_SLOW_WORDPIECE,
     AlbertWordPieceTokenizer,
 )
 
