@@ -1,6 +1,5 @@
 import gzip
 import hashlib
-import itertools
 import json
 import pathlib
 
@@ -46,6 +45,24 @@ def test_records_depend_on_the_seed(created, create, contents):
     assert all(first[name] != other[name] for name in shards)
 
 
+def test_blocks_and_passes_have_independent_randomness(
+    create, corpus, tmp_path, read_records
+):
+    text = (corpus / "a.txt").read_text("utf-8")
+    (tmp_path / "twice.txt").write_text(f"{text}\n{text}", "utf-8")
+    folder, _ = create(
+        input=tmp_path / "twice.txt",
+        sentence_order="none",
+        short_seq_prob=0.0,
+        limits=SMALL_BLOCKS,
+    )
+    # Chunks have the same text, so equal records would mean equal masks.
+    records = read_records(*folder.glob("*.tfrecord"))
+    ids, lengths = records["input_ids"], records["input_mask"].sum(1)
+    long = [row.tobytes() for row in ids[lengths > 32]]
+    assert len(set(long)) == len(long) > 200
+
+
 def test_records_are_distributed_and_shuffled(created, documents, read_records):
     folder, manifest = created(dupe_factor=1, sentence_order="none")
     shards = sorted(folder.glob("*.tfrecord"))
@@ -64,55 +81,6 @@ def test_records_are_distributed_and_shuffled(created, documents, read_records):
         ids = read_records(shard)["input_ids"][:, 1:9]
         order = [first_ids.index(t) for t in map(tuple, ids) if t in first_ids]
         assert order != sorted(order)
-
-
-def test_pairs_are_neighbors_in_the_text(
-    created, documents, small_tokenizer, read_records, segments_of
-):
-    """Without masks, every pair is found in the text, in order or swapped."""
-    folder, _ = created()
-    records = read_records(*folder.glob("*.tfrecord"))
-    lengths = records["input_mask"].sum(axis=1)
-
-    def spelled(ids):
-        return f" {' '.join(map(str, ids))} "
-
-    texts = [
-        spelled(itertools.chain(*small_tokenizer.encode(document)))
-        for document in documents
-    ]
-
-    def find(ids):
-        """Returns the document and the first and last position of ids."""
-        needle = spelled(ids)
-        return {
-            (number, text.index(needle), text.index(needle) + len(needle) - 1)
-            for number, text in enumerate(texts)
-            if needle in text
-        }
-
-    swapped = adjacent = unique = 0
-    pairs = zip(segments_of(records), lengths, strict=True)
-    for (label, a, b), length in pairs:
-        assert a != b
-        first, second = (b, a) if label else (a, b)
-        swapped += label
-        # Both are in the same document, the second after the first.
-        matches = [
-            (end, begin)
-            for document, _, end in find(first)
-            for other, begin, _ in find(second)
-            if document == other
-        ]
-        assert matches
-        # Short segments may also be found elsewhere by chance.
-        if min(len(a), len(b)) > 8 and length < 64:
-            unique += 1
-            adjacent += any(end == begin for end, begin in matches)
-            assert all(end <= begin for end, begin in matches)
-    assert unique > 50
-    assert adjacent == unique
-    assert 0.4 < swapped / len(lengths) < 0.6
 
 
 def test_heldout_documents_are_never_trained_on(
@@ -174,7 +142,7 @@ def test_manifest(created, corpus, small_tokenizer):
     assert load_tokenizer(folder).fingerprint == small_tokenizer.fingerprint
 
 
-def test_wordpiece(create, documents, read_records, put_labels_back):
+def test_wordpiece(create, documents):
     words = {w for d in documents for s in d for w in s.lower().split()}
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
     pieces += sorted({word[:4] for word in words})
@@ -183,27 +151,6 @@ def test_wordpiece(create, documents, read_records, put_labels_back):
     folder, manifest = create(tokenizer=tokenizer)
     assert manifest["tokenizer"]["file"] == "vocab.txt"
     assert load_tokenizer(folder).settings == tokenizer.settings
-
-    records = read_records(*folder.glob("pretraining-*"))
-    ids = put_labels_back(records)
-    starts = np.array([not piece.startswith("##") for piece in pieces])
-    # A continuation at the front of A, whose word start was cut off, has none.
-    used = records["input_mask"] == 1
-    assert (records["token_boundary"][used] <= starts[ids[used]]).all()
-    assert (~starts[ids[used]]).mean() > 0.1
-    whole = 0
-    for row, positions, weights in zip(
-        ids,
-        records["masked_lm_positions"],
-        records["masked_lm_weights"],
-        strict=True,
-    ):
-        masked = set(positions[weights > 0].tolist())
-        for position in masked:
-            if starts[row[position]] and not starts[row[position + 1]]:
-                assert position + 1 in masked
-                whole += 1
-    assert whole > 50
 
     # Overwriting the folder removes the other kind of vocabulary.
     create(overwrite=True)
@@ -234,35 +181,6 @@ def test_compressed_records_are_the_same(created):
         content = (packed / name).read_bytes()
         twin = plain / name.removesuffix(".gz")
         assert gzip.decompress(content) == twin.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("order", "one"),
-    [
-        ("sop", "drop"),
-        ("sop", "random_next"),
-        ("nsp", "random_next"),
-        pytest.param("nsp", "drop", marks=pytest.mark.slow),
-        ("none", "drop"),
-    ],
-)
-def test_records_of_every_objective(created, read_records, order, one):
-    folder, manifest = created(sentence_order=order, one_sentence_chunks=one)
-    records = read_records(*folder.glob("*.tfrecord"))
-    mask, segment_ids = records["input_mask"], records["segment_ids"]
-    # Padding is at the end and has zeros.
-    assert (np.diff(mask, axis=1) <= 0).all()
-    for name in ("input_ids", "segment_ids", "token_boundary"):
-        assert not records[name][mask == 0].any()
-    if order == "none":
-        assert not records["next_sentence_labels"].any()
-        assert not segment_ids.any(axis=1).all()
-    else:
-        assert segment_ids.any(axis=1).all()
-        counts = manifest["splits"]["train"]["counts"]
-        dropped = counts["dropped_chunks"]
-        wanted = counts["one_sentence_chunks"] if one == "drop" else 0
-        assert dropped == wanted
 
 
 def test_progress_is_shown_on_request(

@@ -257,11 +257,6 @@ def test_blocks_have_all_documents_in_order(corpus, documents):
             assert size - last < 5000 <= size
 
 
-def test_blocks_span_files(corpus, documents):
-    [block] = blocks_of(corpus, 1 << 30)
-    assert block.documents == documents
-
-
 def test_a_fixed_share_of_documents_is_held_out(corpus, documents):
     def split(seed):
         blocks = blocks_of(corpus, heldout_fraction=0.25, seed=seed)

@@ -103,33 +103,6 @@ def words(packed):
     ]
 
 
-def test_labels_put_back_restore_the_input(mask, packed, table):
-    masked = mask(packed, table)
-    restored = masked.input_ids.copy()
-    rows, slots = np.nonzero(masked.weights)
-    columns = masked.positions[rows, slots]
-    assert (restored[rows, columns] != packed.input_ids[rows, columns]).any()
-    restored[rows, columns] = masked.ids[rows, slots]
-    np.testing.assert_array_equal(restored, packed.input_ids)
-
-
-def test_only_text_is_masked_and_unused_slots_are_zero(mask, packed, table):
-    masked = mask(packed, table)
-    chosen = masked_positions(packed, masked)
-    assert not (chosen & ~packed.is_text).any()
-    unused = masked.weights == 0
-    assert not masked.positions[unused].any()
-    assert not masked.ids[unused].any()
-    assert masked.positions.shape == masked.weights.shape == (1000, 20)
-    # Used slots come first, in ascending order of distinct positions.
-    for positions, weights in zip(
-        masked.positions, masked.weights, strict=True
-    ):
-        used = int(weights.sum())
-        assert weights[:used].all()
-        assert (np.diff(positions[:used]) > 0).all()
-
-
 @pytest.mark.parametrize(
     ("probability", "most", "whole"),
     [
@@ -240,12 +213,6 @@ def test_words_cut_at_the_front(mask, table):
     np.testing.assert_array_equal(chosen[:, 2], chosen[:, 4])
     assert 0 < chosen[:, 2].sum() < 500
     np.testing.assert_array_equal(chosen[:, 1], chosen[:, 5])
-
-
-def test_probability_zero_masks_nothing(mask, packed, table):
-    masked = mask(packed, table, masked_lm_prob=0.0)
-    assert not masked.weights.any()
-    np.testing.assert_array_equal(masked.input_ids, packed.input_ids)
 
 
 def test_equal_seeds_mask_equally(mask, packed, table):

@@ -95,16 +95,6 @@ def test_every_token_is_in_a_row_of_bounded_length(
     assert (chunks.ends <= limits[document + 1]).all()
 
 
-def test_chunks_consist_of_whole_sentences(prose, table, parsed):
-    packed, _ = pack(prose, table, short_seq_prob=0.5)
-    ends = set(prose.sentence_starts.tolist())
-    assert ends.issuperset(packed.chunks.starts.tolist())
-    assert ends.issuperset(packed.chunks.ends.tolist())
-    chunks = parsed(packed.chunks.features())
-    single = [not chunk["sentence_starts"] for chunk in chunks]
-    assert np.mean(single) < 0.2
-
-
 def test_long_sequences_are_preferred(prose, table):
     packed, _ = pack(prose, table)
     lengths = np.sort(packed.chunks.ends - packed.chunks.starts)
@@ -183,51 +173,6 @@ def test_sequences_are_chunks_in_order_or_swapped(
     assert weights.sum() == len(labels)
     assert not batch["sentence_order_labels"][weights == 0].any()
     assert np.mean(labels) == pytest.approx(0.5, abs=2.5 / len(labels) ** 0.5)
-
-
-def test_nsp_exchanges_second_segments(rows, examples_of, sequences_of):
-    batch = examples_of(rows, order="nsp")
-    ends = {  # all possible second segments
-        tuple(row["tokens"][middle:end])
-        for row in rows
-        for start, end in chunks_of(row)
-        for middle in range(start + 1, end)
-    }
-    labels, lengths = [], {0: [], 1: []}
-    for row, found in zip(rows, sequences_of(batch), strict=True):
-        for (label, a, b), (start, end) in zip(
-            found, chunks_of(row), strict=True
-        ):
-            chunk = row["tokens"][start:end]
-            assert chunk[: len(a)] == a
-            assert tuple(b) in ends or not b
-            assert len(b) <= len(chunk) - len(a)
-            assert (a + b == chunk) == (not label)
-            if b:
-                labels.append(label)
-                lengths[label].append(len(b))
-    assert np.mean(labels) == pytest.approx(0.5, abs=3 / len(labels) ** 0.5)
-    # Shorter segments cause little padding.
-    text = sum(len(row["tokens"]) for row in rows)
-    used = batch["input_mask"].sum() - 3 * len(labels)
-    used -= 2 * ((batch["sequence_starts"] > 0).sum() + len(rows) - len(labels))
-    assert used > 0.99 * text
-
-
-def test_nsp_segments_of_repeated_texts_differ(examples_of, sequences_of):
-    rows = [
-        {
-            "tokens": [10, 11, 11, 10],
-            "chunk_starts": [2],
-            "sentence_starts": [1, 3],
-            "documents": [2 * number, 2 * number + 1],
-        }
-        for number in range(200)
-    ]
-    batch = examples_of(rows, order="nsp")
-    assert 0.1 < batch["sentence_order_labels"][:, :2].mean() < 0.6
-    for found in sequences_of(batch):
-        assert all(a != b for _, a, b in found)
 
 
 def test_partners_are_chosen_and_of_another_document():

@@ -103,15 +103,6 @@ def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
     assert looks["read_json", f"{folder}/manifest.json"] == 1
 
 
-def test_sizes_of_records(folder, small_tokenizer, small_model):
-    records = open_records(folder)
-    records.check_model(small_model)
-    assert records.max_seq_length == 64
-    assert records.max_predictions_per_seq == 10
-    assert records.pair_task == "sop"
-    assert records.tokenizer.fingerprint == small_tokenizer.fingerprint
-
-
 def test_records_of_the_original(shared):
     path = shared("golden", "google", "pretraining_data", "sop.tfrecord")
     records = open_records(path)

@@ -1,7 +1,6 @@
 import collections
 import dataclasses
 import itertools
-import random
 
 import numpy as np
 import pytest
@@ -120,76 +119,6 @@ def test_without_sentence_order_all_text_is_in_order(many):
     assert single.sum() == counts["one_sentence_chunks"] > 0
     assert len(pairs) == counts["chunks"]
     assert (pairs.a_lengths > 0).all()
-
-
-def plain_loop(documents, rng, nsp, max_tokens=61, short=0.1):
-    """The original's procedure, sentence by sentence, on lengths only."""
-    rows = []
-    for number, document in enumerate(documents):
-        target = max_tokens
-        if rng.random() < short:
-            target = rng.randint(2, max_tokens)
-        i, chunk = 0, []
-        while i < len(document):
-            chunk.append(document[i])
-            if i == len(document) - 1 or sum(chunk) >= target:
-                middle = 1
-                if len(chunk) >= 2:
-                    middle = rng.randint(1, len(chunk) - 1)
-                a, b = sum(chunk[:middle]), sum(chunk[middle:])
-                label = 0
-                if len(chunk) == 1 or (nsp and rng.random() < 0.5):
-                    other = number
-                    while other == number:
-                        other = rng.randint(0, len(documents) - 1)
-                    start = rng.randint(0, len(documents[other]) - 1)
-                    b, label = 0, 1
-                    for length in documents[other][start:]:
-                        b += length
-                        if b >= target - a:
-                            break
-                    i -= len(chunk) - middle
-                elif not nsp and rng.random() < 0.5:
-                    a, b, label = b, a, 1
-                truncated = a + b > max_tokens
-                while a + b > max_tokens:
-                    a, b = (a - 1, b) if a > b else (a, b - 1)
-                rows.append((a, b, label, len(chunk) == 1, truncated))
-                chunk = []
-            i += 1
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("order", ["sop", "nsp"])
-def test_distribution_equals_that_of_the_plain_loop(many, order):
-    lengths = np.diff(many.sentence_starts)
-    lists = [
-        lengths[begin:end].tolist()
-        for begin, end in itertools.pairwise(many.document_starts)
-    ]
-    wanted, found = [], []
-    for seed in range(30):
-        rows = plain_loop(lists, random.Random(seed), order == "nsp")
-        full = (rows[:, 0] + rows[:, 1] == 61).mean()
-        wanted.append([len(rows), full, *rows.mean(axis=0)])
-        pairs, counts = draw(
-            many, seed, sentence_order=order, one_sentence_chunks="random_next"
-        )
-        found.append(
-            [
-                counts["chunks"],
-                (pairs.a_lengths + pairs.b_lengths == 61).mean(),
-                pairs.a_lengths.mean(),
-                pairs.b_lengths.mean(),
-                pairs.labels.mean(),
-                counts["one_sentence_chunks"] / counts["chunks"],
-                counts["truncated_pairs"] / counts["chunks"],
-            ]
-        )
-    wanted, found = np.array(wanted), np.array(found)
-    error = np.sqrt((wanted.var(axis=0) + found.var(axis=0)) / 30)
-    difference = np.abs(wanted.mean(axis=0) - found.mean(axis=0))
-    assert (difference < 5 * error).all(), difference / error
 
 
 @pytest.mark.parametrize("order", ["sop", "nsp", "none"])
