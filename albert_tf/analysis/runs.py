@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.analysis.figures import aligned
 from albert_tf.data.order_shortcuts import LABELS
 from albert_tf.errors import InputError
 from albert_tf.training.best_checkpoint import lower_is_better
@@ -268,7 +269,9 @@ def run_table(
                 rows[-1] += [_score(x) for x in best]
     for label, cells in baseline_rows(metrics, baselines or {}).items():
         rows.append([label, "", "", "", "", "", *cells])
-    return _aligned(rows, left=2)
+    return "\n".join(
+        "  ".join(cells).rstrip() for cells in aligned(rows, left=2)
+    )
 
 
 def _progress(run: RunLog, split: str) -> list[str]:
@@ -292,15 +295,3 @@ def _best(metric: str, values: Sequence[float]) -> float | None:
 
 def _score(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Aligns the first `left` columns to the left, others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf.analysis.curves import plot_runs
+from albert_tf.analysis.figures import aligned
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.analysis.runs import read_runs
 from albert_tf.config import AlbertConfig
@@ -334,10 +335,6 @@ def _format_summary(summary: dict[str, Any]) -> str:
     ]
     total = sum(summary["seconds"].values())
     rows.append(("all", f"{total:.0f} s", ""))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
     return "\n".join(
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in rows
+        "  ".join(cells).rstrip() for cells in aligned(rows, left=3)
     )

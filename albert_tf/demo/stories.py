@@ -9,7 +9,7 @@ has to be downloaded.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -54,203 +54,128 @@ _CHOICES = {
     "genre": ("comedy", "drama", "thriller", "western"),
 }
 
-# Topic -> its events in chronological order, each with several wordings.
-TOPICS: Mapping[str, Sequence[Sequence[str]]] = {
-    "cooking": (
-        (
-            "{name} was hungry and wanted some {dish}.",
-            "{name} felt like eating {dish}.",
-        ),
-        (
-            "{He} went to the market and bought {first} and {second}.",
-            "At the market {he} found fresh {first} and {second}.",
-        ),
-        (
-            "Back home {he} washed the {first} and cut the {second}.",
-            "{He} cut the {second} after {he} had washed the {first}.",
-        ),
-        (
-            "{He} put everything into a pot and cooked it for an hour.",
-            "For an hour everything was cooked in a pot.",
-        ),
-        (
-            "The {dish} was ready and smelled wonderful.",
-            "Soon the smell of the {dish} filled the house.",
-        ),
-        (
-            "{He} ate the {dish} together with {friend}.",
-            "{friend} came to dinner and they ate the {dish}.",
-        ),
-        (
-            "In the end {he} washed the dishes.",
-            "The dishes were washed late in the evening.",
-        ),
-    ),
-    "travel": (
-        (
-            "{name} wanted to see {city} in {country}.",
-            "{name} dreamed of a journey to {city} in {country}.",
-        ),
-        (
-            "{He} packed a suitcase and bought a ticket.",
-            "{He} got a ticket and put {his} clothes into a suitcase.",
-        ),
-        (
-            "On {day} {he} took the {vehicle} to {country}.",
-            "The {vehicle} to {country} left on {day}.",
-        ),
-        (
-            "In {city} all the people spoke {language}.",
-            "{He} heard everybody in the streets speak {language}.",
-        ),
-        (
-            "{He} visited a museum and took many pictures of {city}.",
-            "The museum was beautiful and {he} took pictures of it.",
-        ),
-        ("After a week {he} flew home.", "{He} came home after seven days."),
-        (
-            "{He} showed all the pictures to {friend}.",
-            "{friend} came and looked at the pictures.",
-        ),
-    ),
-    "animals": (
-        (
-            "{name} found a {animal} behind the house.",
-            "One morning a {animal} stood at the door of {name}.",
-        ),
-        (
-            "The {animal} was thin and hungry.",
-            "It was hungry, as nobody had fed the {animal}.",
-        ),
-        (
-            "So {he} gave {food} to the {animal}.",
-            "{He} fed the {animal} with {food}.",
-        ),
-        ("The {animal} {sound} happily.", "It was happy now and {sound}."),
-        (
-            "At night the {animal} slept in the {place}.",
-            "{He} made a warm bed for the {animal} in the {place}.",
-        ),
-        (
-            "Now {name} and the {animal} are friends.",
-            "From that day on the {animal} stayed with {name}.",
-        ),
-    ),
-    "sport": (
-        (
-            "On {day} the {team} played an important match.",
-            "The {team} had a big match on {day}.",
-        ),
-        (
-            "{name} was nervous when the players ran onto the field.",
-            "The players came onto the field and {name} was nervous.",
-        ),
-        (
-            "In the first half nobody scored a goal.",
-            "There was no goal before the break.",
-        ),
-        (
-            "After the break {friend} got the ball and scored.",
-            "Then {friend} shot the ball into the goal.",
-        ),
-        (
-            "The {team} won the match and the crowd cheered.",
-            "The crowd sang because the {team} had won.",
-        ),
-        (
-            "{name} carried the cup through the town.",
-            "At night the town saw {name} with the cup.",
-        ),
-    ),
-    "music": (
-        (
-            "As a child {name} got a {instrument} from {friend}.",
-            "{friend} gave a {instrument} to little {name}.",
-        ),
-        (
-            "{He} practised the {instrument} every day.",
-            "Each day {he} played the {instrument} for two hours.",
-        ),
-        (
-            "Years later {he} joined an orchestra.",
-            "When {he} grew up, an orchestra wanted {name}.",
-        ),
-        (
-            "The first concert was in {city}.",
-            "Then the orchestra gave a concert in {city}.",
-        ),
-        (
-            "When the music ended, everybody clapped.",
-            "The audience clapped after the last note.",
-        ),
-    ),
-    "health": (
-        (
-            "{name} woke up with a {illness} on {day}.",
-            "On {day} {name} had a {illness} and felt weak.",
-        ),
-        (
-            "{He} called the doctor and stayed in bed.",
-            "{He} lay in bed and waited for the doctor.",
-        ),
-        (
-            "The doctor came and looked at {his} throat.",
-            "When the doctor arrived, {he} opened {his} mouth.",
-        ),
-        (
-            "{He} took the medicine with a cup of tea.",
-            "With some tea {he} swallowed the medicine.",
-        ),
-        (
-            "A few days later the {illness} was gone.",
-            "Soon {he} felt better and the {illness} went away.",
-        ),
-    ),
-    "school": (
-        (
-            "The teacher told {name} about the exam in {subject}.",
-            "{name} heard that there would be an exam in {subject}.",
-        ),
-        (
-            "All week {he} read {his} books about {subject}.",
-            "{He} studied {subject} for a whole week.",
-        ),
-        (
-            "On {day} {he} sat down and answered every question.",
-            "{He} wrote the exam on {day}.",
-        ),
-        (
-            "The teacher read the answers and gave {name} a good mark.",
-            "{name} got a good mark from the teacher.",
-        ),
-        (
-            "{He} celebrated it with {friend}.",
-            "That evening {friend} and {name} had a party.",
-        ),
-    ),
-    "cinema": (
-        (
-            "{name} read in the newspaper about a new {genre}.",
-            "A new {genre} came out, and {name} read about it.",
-        ),
-        (
-            "{He} bought two seats for the film on {day}.",
-            "For {day} {he} bought seats at the cinema.",
-        ),
-        (
-            "{name} and {friend} sat in the dark and watched the {genre}.",
-            "In the cinema {friend} sat beside {name}.",
-        ),
-        (
-            "The actors were famous and the film was long.",
-            "It was a long film with famous actors.",
-        ),
-        (
-            "After the film they talked about it over coffee.",
-            "Over coffee they talked about the actors.",
-        ),
-    ),
-}
+# Topics, each with its events in chronological order, in two wordings.
+_STORIES = """
+cooking
+  {name} was hungry and wanted some {dish}.
+  {name} felt like eating {dish}.
+  {He} went to the market and bought {first} and {second}.
+  At the market {he} found fresh {first} and {second}.
+  Back home {he} washed the {first} and cut the {second}.
+  {He} cut the {second} after {he} had washed the {first}.
+  {He} put everything into a pot and cooked it for an hour.
+  For an hour everything was cooked in a pot.
+  The {dish} was ready and smelled wonderful.
+  Soon the smell of the {dish} filled the house.
+  {He} ate the {dish} together with {friend}.
+  {friend} came to dinner and they ate the {dish}.
+  In the end {he} washed the dishes.
+  The dishes were washed late in the evening.
+
+travel
+  {name} wanted to see {city} in {country}.
+  {name} dreamed of a journey to {city} in {country}.
+  {He} packed a suitcase and bought a ticket.
+  {He} got a ticket and put {his} clothes into a suitcase.
+  On {day} {he} took the {vehicle} to {country}.
+  The {vehicle} to {country} left on {day}.
+  In {city} all the people spoke {language}.
+  {He} heard everybody in the streets speak {language}.
+  {He} visited a museum and took many pictures of {city}.
+  The museum was beautiful and {he} took pictures of it.
+  After a week {he} flew home.
+  {He} came home after seven days.
+  {He} showed all the pictures to {friend}.
+  {friend} came and looked at the pictures.
+
+animals
+  {name} found a {animal} behind the house.
+  One morning a {animal} stood at the door of {name}.
+  The {animal} was thin and hungry.
+  It was hungry, as nobody had fed the {animal}.
+  So {he} gave {food} to the {animal}.
+  {He} fed the {animal} with {food}.
+  The {animal} {sound} happily.
+  It was happy now and {sound}.
+  At night the {animal} slept in the {place}.
+  {He} made a warm bed for the {animal} in the {place}.
+  Now {name} and the {animal} are friends.
+  From that day on the {animal} stayed with {name}.
+
+sport
+  On {day} the {team} played an important match.
+  The {team} had a big match on {day}.
+  {name} was nervous when the players ran onto the field.
+  The players came onto the field and {name} was nervous.
+  In the first half nobody scored a goal.
+  There was no goal before the break.
+  After the break {friend} got the ball and scored.
+  Then {friend} shot the ball into the goal.
+  The {team} won the match and the crowd cheered.
+  The crowd sang because the {team} had won.
+  {name} carried the cup through the town.
+  At night the town saw {name} with the cup.
+
+music
+  As a child {name} got a {instrument} from {friend}.
+  {friend} gave a {instrument} to little {name}.
+  {He} practised the {instrument} every day.
+  Each day {he} played the {instrument} for two hours.
+  Years later {he} joined an orchestra.
+  When {he} grew up, an orchestra wanted {name}.
+  The first concert was in {city}.
+  Then the orchestra gave a concert in {city}.
+  When the music ended, everybody clapped.
+  The audience clapped after the last note.
+
+health
+  {name} woke up with a {illness} on {day}.
+  On {day} {name} had a {illness} and felt weak.
+  {He} called the doctor and stayed in bed.
+  {He} lay in bed and waited for the doctor.
+  The doctor came and looked at {his} throat.
+  When the doctor arrived, {he} opened {his} mouth.
+  {He} took the medicine with a cup of tea.
+  With some tea {he} swallowed the medicine.
+  A few days later the {illness} was gone.
+  Soon {he} felt better and the {illness} went away.
+
+school
+  The teacher told {name} about the exam in {subject}.
+  {name} heard that there would be an exam in {subject}.
+  All week {he} read {his} books about {subject}.
+  {He} studied {subject} for a whole week.
+  On {day} {he} sat down and answered every question.
+  {He} wrote the exam on {day}.
+  The teacher read the answers and gave {name} a good mark.
+  {name} got a good mark from the teacher.
+  {He} celebrated it with {friend}.
+  That evening {friend} and {name} had a party.
+
+cinema
+  {name} read in the newspaper about a new {genre}.
+  A new {genre} came out, and {name} read about it.
+  {He} bought two seats for the film on {day}.
+  For {day} {he} bought seats at the cinema.
+  {name} and {friend} sat in the dark and watched the {genre}.
+  In the cinema {friend} sat beside {name}.
+  The actors were famous and the film was long.
+  It was a long film with famous actors.
+  After the film they talked about it over coffee.
+  Over coffee they talked about the actors.
+"""
+
+
+def _parse(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Returns topic -> its events, each with two wordings."""
+    topics = {}
+    for block in text.strip().split("\n\n"):
+        topic, *lines = map(str.strip, block.split("\n"))
+        topics[topic] = tuple(zip(lines[::2], lines[1::2], strict=True))
+    return topics
+
+
+TOPICS = _parse(_STORIES)
 _ASPECTS = ("plot", "cast", "music", "ending", "dialogue", "camera work")
 _ADJECTIVES = (
     ("dull", "weak", "boring", "terrible", "awful", "clumsy"),
