@@ -19,7 +19,7 @@ from typing import get_args
 
 import sentencex
 
-from albert_tf.data.data_config import TextFormat
+from albert_tf.data.data_config import ReadingConfig, TextFormat
 from albert_tf.data.documents import read_documents
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
@@ -102,11 +102,14 @@ def draw(pairs, count, rng):
 
 def read_pairs(files, given, rng):
     """Yields the pairs of all files."""
+    reading = ReadingConfig(
+        text_format=given.text_format, language=given.language
+    )
     for path in map(str, files):
         if given.kind == "answers":
             yield from answers(path, given.language)
             continue
-        for document in read_documents(path, given.text_format, given.language):
+        for document in read_documents(path, reading):
             yield from KINDS[given.kind](document, rng)
 
 

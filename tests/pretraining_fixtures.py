@@ -20,7 +20,6 @@ from albert_tf.data.record_checks import (
 )
 from albert_tf.data.shards import Limits
 from albert_tf.data.tfrecords import (
-    FLOAT_FEATURES,
     parse_example,
     serialize_examples,
 )
@@ -167,7 +166,7 @@ def serialize():
     def run(features):
         rows = {}
         for name, values in features.items():
-            dtype = np.float32 if name in FLOAT_FEATURES else np.int64
+            dtype = np.float32 if name.endswith("weights") else np.int64
             rows[name] = np.array([values], dtype)
         return serialize_examples(rows)[0]
 

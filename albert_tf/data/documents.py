@@ -7,11 +7,10 @@ import dataclasses
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from typing import get_args
 
 import sentencex
 
-from albert_tf.data.data_config import EncodingErrors, ReadingConfig, TextFormat
+from albert_tf.data.data_config import ReadingConfig
 from albert_tf.data.text_files import (
     MAX_LINE_BYTES,
     TextPath,
@@ -42,11 +41,7 @@ MAX_DOCUMENT_CHARACTERS = 4_000_000
 
 def read_documents(
     path: Path | TextSlice,
-    text_format: str = "lines",
-    language: str = "en",
-    *,
-    text_field: str = "text",
-    encoding_errors: str = "strict",
+    config: ReadingConfig | None = None,
     counts: collections.Counter[str] | None = None,
 ) -> Iterator[list[str]]:
     """Reads the documents of a UTF-8 file.
@@ -58,24 +53,15 @@ def read_documents(
       path: the file; `.gz`, `.bz2` and `.zst` files are decompressed. A
         byte-order mark and CRLF line ends are accepted. In a record file of
         TensorFlow Datasets, an example is a document, split as in "jsonl".
-      text_format: format of other files.
-        "lines": one sentence per line; a blank line ends a document.
-        "prose": paragraphs separated by a blank line. Their lines are joined
-          and split into sentences by the sentencex library; two or more blank
-          lines or a form feed end a document.
-        "wikiextractor": output of WikiExtractor. `<doc ...>` and `</doc>` lines
-          enclose a document, and every line between them is a paragraph, split
-          as in "prose".
-        "jsonl": one JSON object per line. Every line of its text is a
-          paragraph, split as in "prose". Blank lines and objects with blank
-          texts are skipped.
-      language: ISO 639 code of the language, for splitting into sentences.
-      text_field: name of the field with the text, in "jsonl" and in examples of
-        TensorFlow Datasets.
-      encoding_errors: "strict" to raise an error on invalid UTF-8, or "replace"
-        to replace it by U+FFFD.
-      counts: the numbers of these characters and of NUL characters, which are
-        kept, are added to its `invalid_utf8` and `nul_characters`.
+      config: how other files are read; default: `ReadingConfig()`. The
+        paragraphs of all formats but "lines" are split into sentences by the
+        sentencex library. In "prose", a form feed ends a document, too. In
+        "wikiextractor", every line between `<doc ...>` and `</doc>` is a
+        paragraph; in "jsonl", every line of a text, and blank texts are
+        skipped.
+      counts: the numbers of invalid characters that were replaced and of NUL
+        characters, which are kept, are added to its `invalid_utf8` and
+        `nul_characters`.
 
     Yields:
       Documents as lists of at least one sentence, which are stripped and not
@@ -86,31 +72,27 @@ def read_documents(
         not UTF-8 or, in "jsonl", has no text. The message has the number of the
         line.
     """
-    for name, value, choices in (
-        ("text_format", text_format, get_args(TextFormat)),
-        ("encoding_errors", encoding_errors, get_args(EncodingErrors)),
-    ):
-        if value not in choices:
-            raise InputError(
-                f"{name}={value!r} must be one of {', '.join(choices)}"
-            )
+    config = config or ReadingConfig()
+    text_format, language = config.text_format, config.language
     if is_tfds_file(path):
-        texts = read_tfds_texts(path, text_field, encoding_errors, counts)
+        texts = read_tfds_texts(
+            path, config.text_field, config.encoding_errors, counts
+        )
         return _documents(_sentences_of_texts(texts, language), path, counts)
     lines = read_lines(
         path,
         whole=text_format == "jsonl",
-        encoding_errors=encoding_errors,
+        encoding_errors=config.encoding_errors,
         counts=counts,
     )
     if text_format == "lines":
-        sentences = _sentences_of_lines(lines)
+        sentences = (line.strip() or None for _, _, line in lines)
     elif text_format == "prose":
         sentences = _sentences_of_prose(lines, language)
     elif text_format == "wikiextractor":
         sentences = _sentences_of_wikiextractor(lines, language)
     else:
-        texts = _texts_of_jsonl(lines, path, text_field)
+        texts = _texts_of_jsonl(lines, path, config.text_field)
         sentences = _sentences_of_texts(texts, language)
     return _documents(sentences, path, counts)
 
@@ -122,14 +104,7 @@ def read_corpus(
 ) -> Iterator[list[str]]:
     """Reads the documents of files in order; see `read_documents`."""
     for path in files:
-        yield from read_documents(
-            path,
-            config.text_format,
-            config.language,
-            text_field=config.text_field,
-            encoding_errors=config.encoding_errors,
-            counts=counts,
-        )
+        yield from read_documents(path, config, counts)
 
 
 def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
@@ -165,11 +140,6 @@ def _documents(
         yield document
     elif empty and not isinstance(path, TextSlice):
         raise InputError(f"{path}: the file contains no text; remove it")
-
-
-def _sentences_of_lines(lines: Iterable[_Line]) -> Iterator[str | None]:
-    for _, _, line in lines:
-        yield line.strip() or None
 
 
 def _sentences_of_prose(

@@ -19,20 +19,9 @@ from google.protobuf.message import DecodeError
 
 from albert_tf.input_files import open_input
 
-# Google's names, so that the original and Model Garden can read the records.
-# The label is 1 if the second segment does not follow the first.
-INT_FEATURES = (
-    "input_ids",
-    "input_mask",
-    "masked_lm_ids",
-    "masked_lm_positions",
-    "next_sentence_labels",
-    "segment_ids",
-    "token_boundary",
-)
-FLOAT_FEATURES = ("masked_lm_weights",)
-
-# Name of an input or label of the model -> Google's name of the feature.
+# Name of an input or label of the model -> Google's name of the feature, so that
+# the original and Model Garden can read the records. The label is 1 if the second
+# segment does not follow the first.
 FEATURE_OF_INPUT = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",

@@ -33,10 +33,11 @@ def write_default_text(folder: pathlib.Path) -> list[pathlib.Path]:
     for source, paragraphs in python_documents():
         prose[source].append("\n\n".join(paragraphs) + "\n\n\n")
     files = []
-    for source, documents in prose.items():
+    for source, pages in prose.items():
         path = folder / f"{source}.prose"
-        path.write_text("".join(documents), "utf-8")
-        files.append(_write(folder, source, read_documents(path, "prose")))
+        path.write_text("".join(pages), "utf-8")
+        documents = read_documents(path, ReadingConfig(text_format="prose"))
+        files.append(_write(folder, source, documents))
         path.unlink()
     return files
 

@@ -45,10 +45,11 @@ def path(tmp_path):
 def documents_of(path):
     """Returns `documents_of(content, ...)`: the documents of a file."""
 
-    def read(content, *arguments, **settings):
+    def read(content, text_format="lines", counts=None, **settings):
         is_text = isinstance(content, str)
         path.write_bytes(content.encode() if is_text else content)
-        return list(read_documents(path, *arguments, **settings))
+        config = ReadingConfig(text_format=text_format, **settings)
+        return list(read_documents(path, config, counts))
 
     return read
 
@@ -166,15 +167,17 @@ def test_prose_format(documents_of):
 
 def test_prose_follows_the_language(documents_of):
     text = "Er kam am 5. Mai. Dann ging er.\n"
-    [german] = documents_of(text, "prose", "de")
-    [english] = documents_of(text, "prose", "en")
+    [german] = documents_of(text, "prose", language="de")
+    [english] = documents_of(text, "prose")
     assert german == ["Er kam am 5. Mai.", "Dann ging er."]
     assert english == ["Er kam am 5.", "Mai.", "Dann ging er."]
 
 
 def test_wikiextractor_format_of_real_articles(shared):
     path = shared("data", "wikiextractor-raw-sample", "wiki_00")
-    documents = list(read_documents(path, "wikiextractor"))
+    documents = list(
+        read_documents(path, ReadingConfig(text_format="wikiextractor"))
+    )
     text = path.read_text("utf-8")
     assert len(documents) == text.count("<doc ")
     assert [document[0] for document in documents[:2]] == [
@@ -228,13 +231,9 @@ def test_unusable_files_are_named(tmp_path, name, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_missing_file_and_unknown_format(tmp_path):
+def test_missing_file(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         list(read_documents(tmp_path / "none.txt"))
-    with pytest.raises(InputError, match="text_format='csv' must be one of"):
-        read_documents(tmp_path / "none.txt", "csv")
-    with pytest.raises(InputError, match="encoding_errors='ignore' must be"):
-        read_documents(tmp_path / "none.txt", encoding_errors="ignore")
 
 
 def blocks_of(corpus, block_bytes=5000, **settings):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.data_config import ReadingConfig
 from albert_tf.data.documents import read_documents
 from albert_tf.data.record_files import RecordFile
 from albert_tf.data.records import open_records
@@ -58,7 +59,8 @@ def test_remote_text(name, tmp_path):
         assert size_of(path) == len(TEXTS[name])
         assert sha256(path) == hashlib.sha256(TEXTS[name]).hexdigest()
         text_format = "jsonl" if "jsonl" in name else "lines"
-        [document] = read_documents(path, text_format)
+        reading = ReadingConfig(text_format=text_format)
+        [document] = read_documents(path, reading)
         assert document == ["One.", "Two."]
         for pattern, message in {
             "ram://texts/*": "only folders match",
