@@ -19,9 +19,9 @@ from google.protobuf.message import DecodeError
 
 from albert_tf.input_files import open_input
 
-# Name of an input or label of the model -> Google's name of the feature, so that
-# the original and Model Garden can read the records. The label is 1 if the second
-# segment does not follow the first.
+# Name of an input or label of the model -> Google's name of the feature, so
+# that the original and Model Garden can read the records. The label is 1 if the
+# second segment does not follow the first.
 FEATURE_OF_INPUT = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
