@@ -65,13 +65,6 @@ def test_odd_texts(options, odd_texts, quoted_texts, each):
     assert in_graph(normalizer, texts) == list(map(normalizer, texts))
 
 
-def test_real_texts(sentences):
-    normalizer = Normalizer()
-    for language in ("en", "zh"):
-        texts = sentences(language, 5000)
-        assert in_graph(normalizer, texts) == list(map(normalizer, texts))
-
-
 @pytest.mark.parametrize(
     "raw",
     [

@@ -75,16 +75,6 @@ def test_every_code_point(odd_vocabulary, characters, graph_ids, rules):
     assert graph_ids(tokenizer, texts) == tokenizer.encode(texts)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_real_texts(wordpiece_vocabulary, sentences, graph_ids, language, each):
-    texts = sentences(language, 3000)[::each]
-    tokenizer = AlbertWordPieceTokenizer(wordpiece_vocabulary(texts, 3000))
-    ids = tokenizer.encode(texts)
-    assert graph_ids(tokenizer, texts) == ids
-    unknown = sum(row.count(tokenizer.unk_id) for row in ids)
-    assert unknown < 0.1 * sum(map(len, ids))
-
-
 def test_long_words(wordpiece_golden, graph_ids):
     tokenizer = AlbertWordPieceTokenizer.from_file(
         wordpiece_golden / "vocab.txt"

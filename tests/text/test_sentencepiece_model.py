@@ -219,17 +219,6 @@ def test_rules_equal_the_original_implementations(comma_model, rule):
         ]
 
 
-def test_rules_differ_on_word_internal_pieces(comma_model):
-    google = AlbertTokenizer.from_file(comma_model)
-    corrected = AlbertTokenizer.from_file(comma_model, digit_comma="corrected")
-    assert google.tokenize("a2,b") == ["▁", "a", "▁2", ",", "b"]
-    assert corrected.tokenize("a2,b") == ["▁", "a", "2", ",", "b"]
-    # A mark that was there stays.
-    assert google.tokenize("1, a") == ["▁", "1", ",", "▁", "a"]
-    assert google.encode("1, a") == corrected.encode("1, a")
-    assert any(google.encode(t) != corrected.encode(t) for t in TEXTS)
-
-
 def test_rules_agree_on_the_released_vocabulary(clean_model):
     processor = sentencepiece.SentencePieceProcessor(str(clean_model))
     google = split_digit_commas(processor, "google")

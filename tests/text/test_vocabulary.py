@@ -45,16 +45,6 @@ def test_has_alberts_layout(trained):
     assert not any(processor.is_control(i) for i in range(5, 600))
 
 
-def test_learns_from_normalized_text(trained, corpus):
-    tokenizer = AlbertTokenizer.from_file(trained)
-    pieces = [tokenizer.id_to_piece(i) for i in range(5, 600)]
-    assert not any(c.isupper() for piece in pieces for c in piece)
-    assert "▁the" in pieces
-    text = corpus[0]
-    decoded = tokenizer.decode(tokenizer.encode(text))
-    assert decoded == tokenizer.normalizer(text)
-
-
 @pytest.mark.parametrize(
     ("settings", "pieces", "absent"),
     [

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from albert_tf.analysis.runs import read_runs, run_table
-from albert_tf.errors import InputError
+from albert_tf.analysis.runs import LogLine, RunLog, read_runs, run_table
 
 
 def write(folder, lines, settings=None):
@@ -90,13 +89,6 @@ def test_a_log_without_settings(tmp_path):
     assert run.num_train_steps is None
 
 
-def test_an_incomplete_last_line(tmp_path):
-    folder = write(tmp_path / "run", [(10, 5.0, "train", {"loss": 1.0})])
-    with open(folder / "metrics.jsonl", "a") as file:
-        file.write('{"step": 20, "ti')
-    assert [line.step for line in read(folder).lines] == [10]
-
-
 def test_names_are_unique(tmp_path):
     lines = [(10, 5.0, "train", {"loss": 1.0})]
     folders = [
@@ -109,6 +101,47 @@ def test_names_are_unique(tmp_path):
     assert names == [str(folder) for folder in folders[:2]]
 
 
-def test_a_folder_without_metrics(tmp_path):
-    with pytest.raises(InputError, match="no metrics"):
-        read_runs([tmp_path])
+TRAIN = {"loss": 2.0, "mlm_accuracy": 0.3, "tokens_per_second": 1500.0}
+RUN = RunLog(
+    "first",
+    (
+        LogLine(10, "train", TRAIN, 60.0, 1e6),
+        LogLine(10, "eval", {"loss": 2.5, "mlm_accuracy": 0.3}, 90.0, 1e6),
+        LogLine(20, "train", TRAIN | {"loss": 1.0}, 120.0, 2e6),
+        LogLine(20, "eval", {"loss": 3.5, "mlm_accuracy": 0.4}, 150.0, 2e6),
+    ),
+    1000,
+)
+
+
+def rows(*runs, baselines=None):
+    table = run_table(runs, baselines).splitlines()
+    return [[cell.strip() for cell in row.split("  ") if cell] for row in table]
+
+
+def test_latest_and_best_scores():
+    assert rows(RUN) == [
+        "run,scores,step,minutes,tokens,tokens/s,loss,mlm_accuracy".split(","),
+        ["first", "held out", "20/1,000", "2.5", "2.0 M", "1,500"]
+        + ["3.5000", "0.4000"],
+        ["first", "held out, best", "2.5000", "0.4000"],
+        ["first", "train", "20/1,000", "2.0", "2.0 M", "1,500"]
+        + ["1.0000", "0.3000"],
+    ]
+
+
+def test_a_run_without_evaluation_and_tokens():
+    other = RunLog("other", (LogLine(7, "train", {"loss": 4.0}, 6.0, None),), 9)
+    assert rows(RUN, other)[-1] == ["other", "train", "7/9", "0.1", "4.0000"]
+
+
+def test_shortcuts_of_sentence_order_have_rows():
+    values = {"loss": 2.0, "sop_accuracy": 0.6}
+    run = RunLog("run", (LogLine(7, "train", values, 6.0, None),), 9)
+    known = {"sop_chance": 0.5, "sop_rule": 0.51, "sop_shallow": 0.56}
+    lines = run_table([run], known).splitlines()[-3:]
+    assert [line.split() for line in lines] == [
+        ["guessing", "0.5000"],
+        ["punctuation", "rule", "0.5100"],
+        ["shallow", "classifier", "0.5600"],
+    ]
