@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent import futures
 from typing import Any
 
 import numpy as np
 
 from albert_tf.array_ops import ArrayOps
-from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined, pack_chunks
+from albert_tf.data.chunks import cut_chunks, cut_joined, pack_chunks
 from albert_tf.data.data_config import MaskingConfig, PretrainingDataConfig
 from albert_tf.data.documents import TextBlock
 from albert_tf.data.masking import mask_words, num_predictions
@@ -116,14 +116,8 @@ class BlockWorker:
             else tokenizer
         )
         self.control_pieces = [
-            tokenizer.id_to_piece(index)
-            for index in (
-                tokenizer.pad_id,
-                tokenizer.unk_id,
-                tokenizer.cls_id,
-                tokenizer.sep_id,
-                tokenizer.mask_id,
-            )
+            *(tokenizer.pad_token, tokenizer.unk_token, tokenizer.cls_token),
+            *(tokenizer.sep_token, tokenizer.mask_token),
         ]
 
     def __call__(self, task: BlockTask) -> BlockRecords:
@@ -138,9 +132,16 @@ class BlockWorker:
             block.documents, self.tokenizer, block.index * _MAX_DOCUMENTS
         )
         seed = (config.seed, SPLIT_TAGS[block.split], block.index)
-        counts: collections.Counter[str] = collections.Counter()
-        if task.passes.start == 0:
-            counts.update(
+        is_first = task.passes.start == 0
+        result = BlockRecords(
+            block.index,
+            block.split,
+            block.num_bytes if is_first else 0,
+            collections.Counter(),
+            np.zeros(len(self.table.word_starts), np.int64),
+        )
+        if is_first:
+            result.counts.update(
                 documents=documents.num_documents,
                 sentences=documents.num_sentences,
                 tokens=len(documents.tokens),
@@ -150,31 +151,19 @@ class BlockWorker:
                     for piece in self.control_pieces
                 ),
             )
-        result = BlockRecords(
-            block.index,
-            block.split,
-            block.num_bytes if task.passes.start == 0 else 0,
-            counts,
-            np.zeros(len(self.table.word_starts), np.int64),
-        )
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]
-        is_heldout = block.split == "heldout"
-        if config.masking == "static":
-            features_of_pass = self._masked_features
-        elif config.pack and not is_heldout:
-            features_of_pass = self._packed_features
-        else:
-            features_of_pass = self._text_features
+        is_static = config.masking == "static"
+        features_of_pass = (
+            self._masked_features if is_static else self._text_features
+        )
         for number in task.passes:
             rng = np.random.default_rng((*seed, number))
-            for features in features_of_pass(
-                documents, rng, counts, result.label_counts
-            ):
+            for features in features_of_pass(documents, rng, result):
                 number_of_records = len(next(iter(features.values())))
                 shard_of_record = rng.integers(
                     num_shards, size=number_of_records
                 )
-                if is_heldout and config.masking == "dynamic":
+                if block.split == "heldout" and not is_static:
                     result.unmasked = [
                         {
                             name: feature.select(shard_of_record == shard)
@@ -194,79 +183,62 @@ class BlockWorker:
         self,
         documents: TokenizedDocuments,
         rng: np.random.Generator,
-        counts: collections.Counter[str],
-        label_counts: np.ndarray,
+        result: BlockRecords,
     ) -> Iterator[_Features]:
-        """Yields features of unmasked chunks; adds to the counts."""
-        config = self.config
-        cut = cut_joined if config.sentence_order == "none" else cut_chunks
-        chunks, chunk_counts = cut(
-            documents,
-            self.table,
-            rng,
-            max_tokens=config.max_tokens,
-            short_seq_prob=config.short_seq_prob,
-        )
-        counts.update(chunk_counts)
-        self._count_text(chunks, range(len(chunks)), counts)
-        _count_tokens(documents, label_counts)
-        yield chunks.features()
-
-    def _packed_features(
-        self,
-        documents: TokenizedDocuments,
-        rng: np.random.Generator,
-        counts: collections.Counter[str],
-        label_counts: np.ndarray,
-    ) -> Iterator[_Features]:
-        """Yields features of rows of unmasked chunks; adds to the counts."""
-        config = self.config
-        rows, chunk_counts = pack_chunks(
-            documents,
-            self.table,
-            rng,
-            max_seq_length=config.max_seq_length,
-            max_sequences=config.max_sequences_per_row,
-            short_seq_prob=config.short_seq_prob,
-        )
-        counts.update(chunk_counts, sequences=len(rows.chunks))
-        self._count_text(rows.chunks, rows.row_starts[:-1], counts)
-        _count_tokens(documents, label_counts)
-        yield rows.features()
-
-    def _count_text(
-        self,
-        chunks: Chunks,
-        first_chunks: Sequence[int],
-        counts: collections.Counter[str],
-    ) -> None:
-        """Adds records, tokens and predictions of rows of chunks to counts."""
-        config: MaskingConfig = self.config
+        """Yields features of unmasked chunks, or rows of them; counts them."""
+        config, counts = self.config, result.counts
+        if config.pack and result.split != "heldout":
+            rows, found = pack_chunks(
+                documents,
+                self.table,
+                rng,
+                max_seq_length=config.max_seq_length,
+                max_sequences=config.max_sequences_per_row,
+                short_seq_prob=config.short_seq_prob,
+            )
+            chunks, first_chunks = rows.chunks, rows.row_starts[:-1]
+            counts["sequences"] += len(chunks)
+        else:
+            cut = cut_joined if config.sentence_order == "none" else cut_chunks
+            chunks, found = cut(
+                documents,
+                self.table,
+                rng,
+                max_tokens=config.max_tokens,
+                short_seq_prob=config.short_seq_prob,
+            )
+            rows, first_chunks = chunks, range(len(chunks))
         is_pair = np.diff(chunks.boundaries.splits) > 0
-        is_pair &= self.config.sentence_order != "none"
+        is_pair &= config.sentence_order != "none"
         # [CLS] A [SEP] or [CLS] A [SEP] B [SEP]
         lengths = chunks.ends - chunks.starts + 2 + is_pair
         counts.update(
+            found,
             instances=len(first_chunks),
             pairs=int(is_pair.sum()),
             input_tokens=int(lengths.sum()),
         )
         if len(chunks):
-            quotas = num_predictions(self.config.max_seq_length, config)
+            masking: MaskingConfig = config
+            quotas = num_predictions(config.max_seq_length, masking)
             predictions = np.add.reduceat(quotas[lengths], first_chunks)
             counts["predictions"] += int(
-                np.minimum(predictions, config.max_predictions_per_seq).sum()
+                np.minimum(predictions, masking.max_predictions_per_seq).sum()
             )
+        # Every token may be masked.
+        result.label_counts += np.bincount(
+            documents.tokens, minlength=len(result.label_counts)
+        )
+        yield rows.features()
 
     def _masked_features(
         self,
         documents: TokenizedDocuments,
         rng: np.random.Generator,
-        counts: collections.Counter[str],
-        label_counts: np.ndarray,
+        result: BlockRecords,
     ) -> Iterator[_Features]:
-        """Yields features of masked pairs, as Google's; adds to the counts."""
-        config = self.config
+        """Yields features of masked pairs, as Google's; counts them."""
+        config, counts = self.config, result.counts
         pairs, pair_counts = draw_sentence_pairs(
             documents,
             rng,
@@ -304,16 +276,10 @@ class BlockWorker:
                 kept_tokens=int(packed.is_text.sum()),
                 predictions=int(masked.weights.sum()),
             )
-            label_counts += np.bincount(
-                masked.ids[masked.weights > 0], minlength=len(label_counts)
+            result.label_counts += np.bincount(
+                masked.ids[masked.weights > 0],
+                minlength=len(result.label_counts),
             )
-
-
-def _count_tokens(
-    documents: TokenizedDocuments, label_counts: np.ndarray
-) -> None:
-    """Adds each token to the counts of labels, as every token may be masked."""
-    label_counts += np.bincount(documents.tokens, minlength=len(label_counts))
 
 
 def make_records(

@@ -15,10 +15,11 @@ from albert_tf.data.text_files import (
     MAX_LINE_BYTES,
     TextPath,
     TextSlice,
+    is_tfds_file,
     read_lines,
+    read_tfds_texts,
     split_long_lines,
 )
-from albert_tf.data.tfds_files import is_tfds_file, read_tfds_texts
 from albert_tf.errors import InputError
 from albert_tf.files import Path
 from albert_tf.input_files import parse_object, shown
@@ -177,7 +178,7 @@ def _sentences_of_wikiextractor(
 
 def _texts_of_jsonl(
     lines: Iterable[_Line], path: Path, text_field: str
-) -> Iterator[bytes]:
+) -> Iterator[str]:
     for number, _, line in lines:
         if not line.strip():
             continue
@@ -194,16 +195,16 @@ def _texts_of_jsonl(
             raise InputError(
                 f"{source}: {text_field}={shown(text)} must be a string"
             )
-        yield text.encode()
+        yield text
 
 
 def _sentences_of_texts(
-    texts: Iterable[bytes], language: str
+    texts: Iterable[str], language: str
 ) -> Iterator[str | None]:
     """Yields None, and then the sentences, for each text."""
     for text in texts:
         yield None
-        for _, _, paragraph in split_long_lines(io.BytesIO(text)):
+        for _, _, paragraph in split_long_lines(io.BytesIO(text.encode())):
             yield from _split(paragraph.decode().strip(), language)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -9,14 +10,13 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.baselines import compute_baselines
 from albert_tf.data.dynamic_examples import ExampleSettings
 from albert_tf.data.manifest import SPLITS, find_any_manifest, reject_mixture
 from albert_tf.data.mixture import Corpus, find_corpora
@@ -168,7 +168,7 @@ class Records:
         """
         split = split or self.split
         files = self.files.get(split)
-        return compute_baselines(
+        return _compute_baselines(
             files or self.files[self.split], split, self.pair_task
         )
 
@@ -372,3 +372,49 @@ def pretraining_dataset(
         first_example=start_step * global_batch_size,
         training=training,
     )
+
+
+# Score of `measure_shortcuts` -> last part of the name of the baseline.
+_NAMES = {"punctuation_rule": "rule", "shallow_classifier": "shallow"}
+
+
+def _compute_baselines(
+    files: Sequence[RecordFile], split: str, pair_task: str
+) -> dict[str, float]:
+    manifests = [
+        manifest
+        for manifest in {id(x.manifest): x.manifest for x in files}.values()
+        if manifest and split in manifest["splits"]
+    ]
+    if not manifests or len(manifests) < len({id(x.manifest) for x in files}):
+        return {}
+    statistics = [manifest["splits"][split] for manifest in manifests]
+    scores = {
+        "mlm_unigram_accuracy": _mean(
+            [each["constant_guess_accuracy"] for each in statistics],
+            [each["counts"]["predictions"] for each in statistics],
+        )
+    }
+    if pair_task == "none":
+        return scores
+    labels: collections.Counter[str] = collections.Counter()
+    for each in statistics:
+        # Training draws both orders with the same probability.
+        labels.update(each.get("labels", {"0": 1, "1": 1}))
+    if total := sum(labels.values()):
+        scores[f"{pair_task}_chance"] = max(labels.values()) / total
+    shortcuts = [each.get("shortcuts", {}) for each in statistics]
+    for key, name in _NAMES.items():
+        known = [each for each in shortcuts if key in each]
+        if known:
+            scores[f"{pair_task}_{name}"] = _mean(
+                [each[key] for each in known], [each["pairs"] for each in known]
+            )
+    return scores
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    # A single number is not averaged, to keep it exact.
+    if len(values) == 1:
+        return values[0]
+    return float(np.dot(values, weights)) / max(1, sum(weights))
