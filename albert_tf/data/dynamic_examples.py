@@ -33,18 +33,12 @@ from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.tensor_ops import TensorOps, fold_in
 from albert_tf.text.base_tokenizer import Tokenizer
 
-
-def _ragged() -> tf.io.RaggedFeature:
-    return tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-
+_RAGGED = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
 
 # Features of a packed record; see `chunks.ChunkRows.features`.
-ROW_FEATURES = {
-    "tokens": _ragged(),
-    "chunk_starts": _ragged(),
-    "sentence_starts": _ragged(),
-    "documents": _ragged(),
-}
+ROW_FEATURES = dict.fromkeys(
+    ("tokens", "chunk_starts", "sentence_starts", "documents"), _RAGGED
+)
 
 
 def split_rows(
@@ -189,8 +183,8 @@ _NSP_TRIES = 4
 
 # Features of a record; see `chunks.Chunks.features`.
 CHUNK_FEATURES = {
-    "tokens": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
-    "sentence_starts": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
+    "tokens": _RAGGED,
+    "sentence_starts": _RAGGED,
     "document": tf.io.FixedLenFeature([], tf.int64),
 }
 

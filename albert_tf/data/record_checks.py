@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.chunks import NUM_SPECIAL_TOKENS
 from albert_tf.data.dynamic_examples import CHUNK_FEATURES, ROW_FEATURES
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote
@@ -141,13 +142,11 @@ class TextLimits:
       max_tokens: maximum number of tokens per record.
       vocab_size: exclusive bound of token ids.
       max_sequences: maximum number of chunks per packed record; 0: not packed.
-      num_special: special tokens that training adds to each chunk.
     """
 
     max_tokens: int
     vocab_size: int
     max_sequences: int = 0
-    num_special: int = 3
 
     @property
     def sizes(self) -> str:
@@ -204,7 +203,8 @@ class TextLimits:
         chunks = starts.row_lengths() + 1
         sentences = parsed["sentence_starts"]
         steps = sentences[:, 1:] - sentences[:, :-1]
-        room = self.max_tokens + self.num_special
+        special = NUM_SPECIAL_TOKENS  # that training adds to each chunk
+        room = self.max_tokens + special
         return {
             "chunk_starts must ascend, and be within the tokens": _rows_with(
                 sizes, sizes.flat_values < 1
@@ -213,9 +213,7 @@ class TextLimits:
                 steps, steps.flat_values < 1
             ),
             f"its chunks must have at most {room} tokens with "
-            f"{self.num_special} special tokens each": (
-                lengths + self.num_special * chunks > room
-            ),
+            f"{special} special tokens each": lengths + special * chunks > room,
             f"it must have at most {self.max_sequences} chunks": (
                 chunks > self.max_sequences
             ),

@@ -22,7 +22,7 @@ from albert_tf.data.record_checks import (
     damaged,
     read_records,
 )
-from albert_tf.data.tfrecords import parse_example
+from albert_tf.data.tfrecords import FEATURE_OF_INPUT, parse_example
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, is_remote, split_patterns
 
@@ -35,19 +35,6 @@ _TEXT_SETTINGS = (
     "pack",
     "max_sequences_per_row",
     *(field.name for field in dataclasses.fields(MaskingConfig)),
-)
-
-# Training does not use Google's eighth feature, `token_boundary`.
-_READ_FEATURES = frozenset(
-    {
-        "input_ids",
-        "input_mask",
-        "segment_ids",
-        "masked_lm_positions",
-        "masked_lm_ids",
-        "masked_lm_weights",
-        "next_sentence_labels",
-    }
 )
 
 
@@ -296,7 +283,8 @@ def sample_records(file: RecordFile) -> Sample | None:
         first = {}
     if "tokens" in first:
         return _sample_text(file, records)
-    missing = sorted(_READ_FEATURES.difference(first))
+    # Training does not use Google's eighth feature, `token_boundary`.
+    missing = sorted(set(FEATURE_OF_INPUT.values()).difference(first))
     if missing:
         raise InputError(
             f"records {path}: not pretraining records, because they lack "
