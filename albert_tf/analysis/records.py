@@ -15,6 +15,12 @@ from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.errors import InputError
 from albert_tf.text.base_tokenizer import Tokenizer
 
+_Counts = collections.Counter[int]
+_HISTOGRAMS = (
+    *("lengths", "sequences", "sequence_lengths"),
+    *("predictions", "span_tokens"),
+)
+
 # Maximum size of a batch.
 _BATCH_RECORDS = 1024
 _BATCH_TOKENS = 1 << 20
@@ -38,20 +44,21 @@ class MaskedExample:
     label: int | None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class RecordStatistics:
-    """Statistics of pretraining records.
+    """Statistics of pretraining records, to which batches are added.
 
     A span is a sequence of consecutive predictions, so two adjacent n-grams are
     one span. Histograms are int64 arrays with the count of each length.
 
     Attributes:
       num_records: number of records in the files.
-      num_measured: number of records that were counted, from the first.
       max_seq_length: tokens per record, including padding.
       pair_task: task of segment pairs: "sop", "nsp" or "none".
       kept_fraction: share of the text's tokens that the records contain,
         according to the manifests; None if unknown.
+      tokenizer: tokenizer of the records; None if unknown.
+      num_examples: maximum number of `examples`.
       lengths: histogram of tokens per record, including special tokens.
       sequences: histogram of sequences per record.
       sequence_lengths: histogram of tokens per sequence.
@@ -65,27 +72,41 @@ class RecordStatistics:
         and `[SEP]` (which are included without a tokenizer).
       label_counts: id -> occurrences as the label of a prediction.
       examples: the first sequences.
-      tokenizer: tokenizer of the records; None if unknown.
     """
 
     num_records: int
-    num_measured: int
     max_seq_length: int
     pair_task: str
     kept_fraction: float | None
-    lengths: np.ndarray
-    sequences: np.ndarray
-    sequence_lengths: np.ndarray
-    predictions: np.ndarray
-    span_tokens: np.ndarray
-    span_words: np.ndarray | None
-    labels: tuple[int, int]
-    kept: int
-    replaced: Mapping[int, int]
-    text_counts: Mapping[int, int]
-    label_counts: Mapping[int, int]
-    examples: tuple[MaskedExample, ...]
-    tokenizer: Tokenizer | None = dataclasses.field(default=None, repr=False)
+    tokenizer: Tokenizer | None = dataclasses.field(repr=False)
+    num_examples: int
+    lengths: np.ndarray = dataclasses.field(init=False)
+    sequences: np.ndarray = dataclasses.field(init=False)
+    sequence_lengths: np.ndarray = dataclasses.field(init=False)
+    predictions: np.ndarray = dataclasses.field(init=False)
+    span_tokens: np.ndarray = dataclasses.field(init=False)
+    span_words: np.ndarray | None = dataclasses.field(init=False, default=None)
+    labels: np.ndarray = dataclasses.field(init=False)
+    kept: int = 0
+    replaced: _Counts = dataclasses.field(default_factory=_Counts)
+    text_counts: _Counts = dataclasses.field(default_factory=_Counts)
+    label_counts: _Counts = dataclasses.field(default_factory=_Counts)
+    examples: list[MaskedExample] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        size = self.max_seq_length + 1
+        for name in _HISTOGRAMS:
+            setattr(self, name, np.zeros(size, np.int64))
+        self.labels = np.zeros(2, np.int64)
+        self._table = None
+        if self.tokenizer is not None:
+            self.span_words = np.zeros(size, np.int64)
+            self._table = VocabularyTable.from_tokenizer(self.tokenizer)
+
+    @property
+    def num_measured(self) -> int:
+        """Number of records that were counted, from the first."""
+        return int(self.lengths.sum())
 
     @property
     def padding_fraction(self) -> float:
@@ -128,9 +149,9 @@ class RecordStatistics:
     @property
     def swapped_fraction(self) -> float | None:
         """Share of pairs with label 1; None if there are no pairs."""
-        if self.pair_task == "none" or not sum(self.labels):
+        if self.pair_task == "none" or not self.labels.any():
             return None
-        return self.labels[1] / sum(self.labels)
+        return float(self.labels[1] / self.labels.sum())
 
     @property
     def used_pieces(self) -> float | None:
@@ -140,6 +161,70 @@ class RecordStatistics:
         # Padding, [CLS], [SEP] and [MASK] do not occur in text.
         found = self.text_counts.keys() - {self.tokenizer.mask_id}
         return len(found) / (self.tokenizer.vocab_size - 4)
+
+    def add(self, batch: Mapping[str, np.ndarray]) -> None:
+        """Adds a batch of a `Records.dataset`."""
+        ids, mask = batch["input_word_ids"], batch["input_mask"] != 0
+        rows, slots = np.nonzero(batch["masked_lm_weights"])
+        columns = batch["masked_lm_positions"][rows, slots]
+        original = ids.copy()
+        original[rows, columns] = batch["masked_lm_ids"][rows, slots]
+        largest = max(int(ids.max()), int(original.max()))
+        if self.tokenizer and largest >= self.tokenizer.vocab_size:
+            raise InputError(
+                f"token id {largest} is not below the "
+                f"{self.tokenizer.vocab_size} pieces of the tokenizer; give "
+                "the one that the records were made with"
+            )
+        is_masked = np.zeros_like(mask)
+        is_masked[rows, columns] = True
+        _count_lengths(self.lengths, mask.sum(1))
+        _count_lengths(self.predictions, is_masked.sum(1))
+        self._count_spans(original, is_masked)
+        # The sequence of its row that each token belongs to, from 1.
+        numbers = batch.get("sequence_ids", mask.astype(np.int32))
+        sequences = numbers.max(1)
+        _count_lengths(self.sequences, sequences)
+        row_starts = (numbers.max() + 1) * np.arange(len(numbers))[:, None]
+        tokens = np.bincount((row_starts + numbers)[mask])
+        _count_lengths(self.sequence_lengths, tokens[tokens > 0])
+        labels = batch["sentence_order_labels"].reshape(len(ids), -1)
+        is_pair = batch["sentence_order_weights"].reshape(labels.shape) > 0
+        self.labels += np.bincount(labels[is_pair], minlength=2)
+        is_text = mask
+        if (table := self._table) is not None:
+            special = [table.pad_id, table.cls_id, table.sep_id]
+            is_text = mask & ~np.isin(original, special)
+        _count_ids(self.text_counts, original[is_text])
+        _count_ids(self.label_counts, original[is_masked])
+        changed = is_masked & (ids != original)
+        _count_ids(self.replaced, ids[changed])
+        self.kept += int(is_masked.sum() - changed.sum())
+        present = np.arange(labels.shape[1]) < sequences[:, None]
+        for row, number in zip(*np.nonzero(present), strict=True):
+            if len(self.examples) == self.num_examples:
+                break
+            where = numbers[row] == number + 1
+            self.examples.append(
+                MaskedExample(
+                    ids[row, where],
+                    original[row, where],
+                    is_masked[row, where],
+                    int(labels[row, number]) if is_pair[row, number] else None,
+                )
+            )
+
+    def _count_spans(self, original: np.ndarray, is_masked: np.ndarray) -> None:
+        begins = is_masked.copy()
+        begins[:, 1:] &= ~is_masked[:, :-1]
+        span = np.cumsum(begins)[is_masked.ravel()] - 1
+        _count_lengths(self.span_tokens, np.bincount(span))
+        if self._table is not None and self.span_words is not None:
+            # A span that begins inside a word (as truncation permits) counts
+            # that word.
+            words = begins | self._table.word_starts[original]
+            counts = np.bincount(span, weights=words[is_masked])
+            _count_lengths(self.span_words, counts.astype(np.int64))
 
 
 def analyze_records(
@@ -175,7 +260,14 @@ def analyze_records(
         tokenizer = records.tokenizer
     files = records.files[records.split]
     total = sum(file.num_records for file in files)
-    counter = _Counter(records.max_seq_length, tokenizer, num_examples)
+    statistics = RecordStatistics(
+        total,
+        records.max_seq_length,
+        records.pair_task,
+        _kept_fraction(records),
+        tokenizer,
+        num_examples,
+    )
     left = min(max_records or total, total)
     batch_size = min(
         _BATCH_RECORDS, max(1, _BATCH_TOKENS // records.max_seq_length)
@@ -183,141 +275,20 @@ def analyze_records(
     with records.explained_errors():
         dataset = records.dataset(batch_size, training=False)
         for batch in dataset.as_numpy_iterator():
-            counter.add({name: rows[:left] for name, rows in batch.items()})
+            statistics.add({name: rows[:left] for name, rows in batch.items()})
             left -= len(batch["input_mask"])
             if left <= 0:
                 break
-    return counter.statistics(
-        num_records=total,
-        max_seq_length=records.max_seq_length,
-        pair_task=records.pair_task,
-        kept_fraction=_kept_fraction(records),
-    )
+    return statistics
 
 
-class _Counter:
-    """Sums statistics over batches."""
+def _count_lengths(histogram: np.ndarray, lengths: np.ndarray) -> None:
+    histogram += np.bincount(lengths, minlength=len(histogram))
 
-    def __init__(
-        self, seq_length: int, tokenizer: Tokenizer | None, num_examples: int
-    ):
-        self._tokenizer = tokenizer
-        self._num_examples = num_examples
-        self._table = None
-        if tokenizer is not None:
-            self._table = VocabularyTable.from_tokenizer(tokenizer)
-        names = (
-            *("lengths", "sequences", "sequence_lengths"),
-            *("predictions", "span_tokens", "span_words"),
-        )
-        self._histograms = {
-            name: np.zeros(seq_length + 1, np.int64) for name in names
-        }
-        self._labels = np.zeros(2, np.int64)
-        self._kept = 0
-        self._counters: dict[str, collections.Counter[int]] = {
-            name: collections.Counter()
-            for name in ("replaced", "text_counts", "label_counts")
-        }
-        self._examples: list[MaskedExample] = []
 
-    def add(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Adds a batch of a `Records.dataset`."""
-        ids, mask = batch["input_word_ids"], batch["input_mask"] != 0
-        rows, slots = np.nonzero(batch["masked_lm_weights"])
-        columns = batch["masked_lm_positions"][rows, slots]
-        original = ids.copy()
-        original[rows, columns] = batch["masked_lm_ids"][rows, slots]
-        self._check_ids(max(int(ids.max()), int(original.max())))
-        is_masked = np.zeros_like(mask)
-        is_masked[rows, columns] = True
-        self._count_lengths("lengths", mask.sum(1))
-        self._count_lengths("predictions", is_masked.sum(1))
-        self._count_spans(original, is_masked)
-        # The sequence of its row that each token belongs to, from 1.
-        numbers = batch.get("sequence_ids", mask.astype(np.int32))
-        sequences = numbers.max(1)
-        self._count_lengths("sequences", sequences)
-        row_starts = (numbers.max() + 1) * np.arange(len(numbers))[:, None]
-        tokens = np.bincount((row_starts + numbers)[mask])
-        self._count_lengths("sequence_lengths", tokens[tokens > 0])
-        labels = batch["sentence_order_labels"].reshape(len(ids), -1)
-        is_pair = batch["sentence_order_weights"].reshape(labels.shape) > 0
-        self._labels += np.bincount(labels[is_pair], minlength=2)
-        self._count_ids("text_counts", original[mask])
-        self._count_ids("label_counts", original[is_masked])
-        changed = is_masked & (ids != original)
-        self._count_ids("replaced", ids[changed])
-        self._kept += int(is_masked.sum() - changed.sum())
-        present = np.arange(labels.shape[1]) < sequences[:, None]
-        for row, number in zip(*np.nonzero(present), strict=True):
-            if len(self._examples) == self._num_examples:
-                break
-            where = numbers[row] == number + 1
-            self._examples.append(
-                MaskedExample(
-                    ids[row, where],
-                    original[row, where],
-                    is_masked[row, where],
-                    int(labels[row, number]) if is_pair[row, number] else None,
-                )
-            )
-
-    def statistics(self, **fields: Any) -> RecordStatistics:
-        """Returns the statistics, with the given fields."""
-        histograms: dict[str, Any] = dict(self._histograms)
-        text = self._counters["text_counts"]
-        if self._table is None:
-            histograms["span_words"] = None
-        else:
-            for special in (
-                self._table.pad_id,
-                self._table.cls_id,
-                self._table.sep_id,
-            ):
-                text.pop(special, None)
-        values: dict[str, Any] = {**histograms, **self._counters, **fields}
-        return RecordStatistics(
-            num_measured=int(histograms["lengths"].sum()),
-            labels=(int(self._labels[0]), int(self._labels[1])),
-            kept=self._kept,
-            examples=tuple(self._examples),
-            tokenizer=self._tokenizer,
-            **values,
-        )
-
-    def _check_ids(self, largest: int) -> None:
-        if (
-            self._tokenizer is not None
-            and largest >= self._tokenizer.vocab_size
-        ):
-            raise InputError(
-                f"token id {largest} is not below the "
-                f"{self._tokenizer.vocab_size} pieces of the tokenizer; give "
-                "the one that the records were made with"
-            )
-
-    def _count_lengths(self, name: str, lengths: np.ndarray) -> None:
-        histogram = self._histograms[name]
-        histogram += np.bincount(lengths, minlength=len(histogram))
-
-    def _count_ids(self, name: str, ids: np.ndarray) -> None:
-        values, counts = np.unique(ids, return_counts=True)
-        self._counters[name].update(
-            dict(zip(values.tolist(), counts.tolist(), strict=True))
-        )
-
-    def _count_spans(self, original: np.ndarray, is_masked: np.ndarray) -> None:
-        begins = is_masked.copy()
-        begins[:, 1:] &= ~is_masked[:, :-1]
-        span = np.cumsum(begins)[is_masked.ravel()] - 1
-        self._count_lengths("span_tokens", np.bincount(span))
-        if self._table is not None:
-            # A span that begins inside a word (as truncation permits) counts
-            # that word.
-            words = begins | self._table.word_starts[original]
-            counts = np.bincount(span, weights=words[is_masked])
-            self._count_lengths("span_words", counts.astype(np.int64))
+def _count_ids(counter: _Counts, ids: np.ndarray) -> None:
+    values, counts = np.unique(ids, return_counts=True)
+    counter.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
 
 def _kept_fraction(records: Records) -> float | None:
