@@ -9,7 +9,7 @@ has to be downloaded.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -166,7 +166,7 @@ cinema
 """
 
 
-def _parse(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
+def _parse(text: str) -> Mapping[str, Sequence[Sequence[str]]]:
     """Returns topic -> its events, each with two wordings."""
     topics = {}
     for block in text.strip().split("\n\n"):
