@@ -97,3 +97,17 @@ def random_batch():
         }
 
     return make
+
+
+@pytest.fixture(scope="session")
+def assert_same_weights():
+    """Compares the weights of two models by path, bit for bit."""
+
+    def check(model, expected):
+        ours = {v.path: np.asarray(v) for v in model.weights}
+        theirs = {v.path: np.asarray(v) for v in expected.weights}
+        assert ours.keys() == theirs.keys()
+        for path, value in ours.items():
+            np.testing.assert_array_equal(value, theirs[path], err_msg=path)
+
+    return check

@@ -59,14 +59,6 @@ def test_the_feed_forward_network_has_no_dropout(
     np.testing.assert_array_equal(trained, states)
 
 
-def test_every_block_is_a_hidden_state(configs, hf, random_batch):
-    """And the projected embeddings are the first: `encoder_outputs` has 12."""
-    config = configs["groups"]
-    theirs = hf.model("AlbertModel", config)
-    outputs = hf.outputs(theirs, random_batch(config))
-    assert len([name for name in outputs if name.startswith("layer")]) == 13
-
-
 def test_layers_need_not_divide_by_groups(configs, hf, tmp_path):
     """Theirs makes groups of several sizes; ours refuses."""
     config = configs["base"].replace(num_hidden_layers=6, num_hidden_groups=3)

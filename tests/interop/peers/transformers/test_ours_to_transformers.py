@@ -25,16 +25,6 @@ def test_same_outputs(config, pair, hf, random_model, random_batch, tmp_path):
     assert theirs.config.architectures == [pair.theirs]
 
 
-def test_packed_rows_are_the_same_model(
-    configs, hf, random_model, random_batch, tmp_path
-):
-    config = configs["groups"]
-    ours = random_model(AlbertPretrainer, config, packed=True)
-    ours.save_pretrained(tmp_path)
-    theirs = hf.open("AlbertForPreTraining", tmp_path)
-    hf.assert_same(ours, theirs, random_batch(config))
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_same_attentions(
     config, hf, random_model, random_batch, tmp_path, packed
@@ -59,37 +49,6 @@ def test_same_attentions(
     real = batch["input_mask"][:, None, :, None]
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y.numpy() * real, atol=2e-5)
-
-
-def test_the_auto_classes_know_it(configs, pairs, hf, random_model, tmp_path):
-    pair = pairs["token_classifier"]
-    ours = random_model(pair.ours, configs["base"], **pair.arguments)
-    ours.save_pretrained(tmp_path)
-    theirs = hf.open("AutoModelForTokenClassification", tmp_path)
-    assert type(theirs).__name__ == pair.theirs
-
-
-def test_labels_and_dropout_go_along(
-    configs, pairs, hf, random_model, tmp_path
-):
-    pair = pairs["classifier"]
-    ours = random_model(pair.ours, configs["base"], **pair.arguments)
-    ours.save_pretrained(tmp_path)
-    theirs = hf.open(pair.theirs, tmp_path)
-    assert theirs.config.id2label == {0: "no", 1: "maybe", 2: "yes"}
-    assert theirs.config.label2id == {"no": 0, "maybe": 1, "yes": 2}
-    assert theirs.dropout.p == 0.25
-
-
-def test_one_label_is_a_regression(configs, both, hf, pairs, random_batch):
-    import torch
-
-    ours, theirs = both(pairs["regression"], configs["base"])
-    batch = random_batch(configs["base"])
-    targets = np.array([0.5, -1.0, 3.0, 2.0], "float32")
-    expected = np.mean((np.asarray(ours(batch))[:, 0] - targets) ** 2)
-    loss = theirs(**hf.inputs(batch), labels=torch.tensor(targets)).loss
-    np.testing.assert_allclose(loss.item(), expected, rtol=1e-5)
 
 
 def test_what_their_class_lacks_is_said(configs, hf, random_model, tmp_path):
@@ -122,7 +81,7 @@ def test_a_pooler_beside_a_masked_language_model_is_left(
 
 @pytest.mark.parametrize("sharing", ["attention", "ffn", "none"])
 def test_transformers_refuses_other_sharing(
-    configs, sharing, hf, random_model, tmp_path
+    configs, sharing, hf, random_model, assert_same_weights, tmp_path
 ):
     config = configs["groups"].replace(sharing=sharing)
     ours = random_model(AlbertPretrainer, config)
@@ -138,7 +97,7 @@ def test_transformers_refuses_other_sharing(
 
 
 def test_the_joint_span_head_is_left(
-    configs, hf, random_model, random_batch, tmp_path
+    configs, hf, random_model, random_batch, assert_same_weights, tmp_path
 ):
     config = configs["groups"]
     ours = random_model(
@@ -153,12 +112,6 @@ def test_the_joint_span_head_is_left(
     assert not found["missing_keys"]
     assert "start_logits.dense.weight" in hf.complaints()
     hf.assert_same(ours.encoder, theirs, random_batch(config))
-
-
-def assert_same_weights(model, expected):
-    assert [v.path for v in model.weights] == [v.path for v in expected.weights]
-    for variable, other in zip(model.weights, expected.weights, strict=True):
-        np.testing.assert_array_equal(variable, other, variable.path)
 
 
 def test_the_packaged_model_has_the_same_outputs(
