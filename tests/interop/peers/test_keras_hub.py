@@ -468,3 +468,10 @@ def test_it_keeps_case_and_commas(
     assert pieces == their_pieces.split()
     ours = AlbertTokenizer.from_file(vocabulary)
     assert ours.tokenize(text) == our_pieces.split()
+
+
+def test_it_refuses_groups_of_unequal_depth(keras_hub, configs):
+    unequal = configs["base"].replace(num_hidden_groups=3)
+    object.__setattr__(unequal, "num_hidden_layers", 5)  # Ours refuses, too.
+    with pytest.raises(ValueError, match="divisible by `num_groups`"):
+        preset_of(keras_hub, unequal)
