@@ -15,8 +15,8 @@ PYREFLY = pathlib.Path(pyrefly.__file__).parents[4] / "bin" / "pyrefly"
 
 
 @pytest.fixture(scope="module")
-def check(tmp_path_factory):
-    """Returns `check(*paths)`: the errors of paths in a built tree.
+def errors(tmp_path_factory):
+    """The first part of a path in a built tree -> the errors in it.
 
     `export/` is `albert_tf.exporting` only there.
     """
@@ -34,40 +34,34 @@ def check(tmp_path_factory):
         shutil.copy(path, tree)
     shutil.copy(PROGRAMS / "pyrefly.toml", tree)
     shutil.copytree(REPOSITORY / "benchmarks", tree / "benchmarks")
-
-    def check(*paths):
-        result = subprocess.run(
-            [
-                *(str(PYREFLY), "check", *paths),
-                *("--config", "pyrefly.toml", "--output-format", "min-text"),
-                *("--python-interpreter-path", sys.executable),
-            ],
-            cwd=tree,
-            capture_output=True,
-            text=True,
-        )
-        assert " error" in result.stderr, result.stderr  # The count of them.
-        return [line for line in result.stdout.splitlines() if "ERROR" in line]
-
-    return check
-
-
-def test_the_package_has_no_type_error(check):
-    assert check("albert_tf") == []
+    paths = ("albert_tf", "benchmarks", "user_program.py", "user_mistakes.py")
+    result = subprocess.run(
+        [
+            *(str(PYREFLY), "check", *paths),
+            *("--config", "pyrefly.toml", "--output-format", "min-text"),
+            *("--python-interpreter-path", sys.executable),
+        ],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+    )
+    assert " error" in result.stderr, result.stderr  # The count of them.
+    found = {path: [] for path in paths}
+    for line in result.stdout.splitlines():
+        if "ERROR" in line:
+            path = line.split("ERROR ")[1].split(":")[0]
+            found[path.split("/")[0]].append(line)
+    return found
 
 
-def test_benchmarks_have_no_type_error(check):
-    """They are run by hand: nothing else tells that a name has moved."""
-    assert check("benchmarks") == []
+# Benchmarks are run by hand: nothing else tells that a name has moved.
+@pytest.mark.parametrize("path", ["albert_tf", "benchmarks", "user_program.py"])
+def test_there_is_no_type_error(errors, path):
+    assert errors[path] == []
 
 
-def test_user_program_has_no_type_error(check):
-    assert check("user_program.py") == []
-
-
-def test_mistakes_of_users_are_type_errors(check):
-    errors = check("user_mistakes.py")
+def test_mistakes_of_users_are_type_errors(errors):
+    found = errors["user_mistakes.py"]
     lines = (PROGRAMS / "user_mistakes.py").read_text().splitlines()
     marked = [n for n, line in enumerate(lines, 1) if line.endswith("# error")]
-    found = {int(error.split(":")[1]) for error in errors}
-    assert found == set(marked), errors
+    assert {int(error.split(":")[1]) for error in found} == set(marked), found

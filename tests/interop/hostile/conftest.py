@@ -1,14 +1,10 @@
 """Checkpoints of every format, opened in a process with limited memory."""
 
-import io
 import json
 import pathlib
-import pickle
 import select
 import subprocess
 import sys
-import types
-import zipfile
 
 import numpy as np
 import pytest
@@ -110,55 +106,13 @@ def make(checkpoint):
     return write
 
 
-class Tensor:
-    """Pickled as `torch.save` pickles a tensor."""
-
-    def __init__(self, key, size, shape, strides):
-        self.key, self.size = key, size
-        self.shape, self.strides = shape, strides
-
-
-class Pickler(pickle._Pickler):
-    def save(self, item, *arguments, **options):
-        if not isinstance(item, Tensor):
-            return super().save(item, *arguments, **options)
-        self.write(b"ctorch._utils\n_rebuild_tensor_v2\n((")
-        self.save("storage")
-        self.write(b"ctorch\nFloatStorage\n")
-        for part in (item.key, "cpu", item.size):
-            self.save(part)
-        self.write(b"tQ")
-        for part in (0, item.shape, item.strides, False, {}):
-            self.save(part)
-        return self.write(b"tR")
-
-
-def dumps(item):
-    file = io.BytesIO()
-    Pickler(file, 2).dump(item)
-    return file.getvalue()
-
-
 def save_torch(path, checkpoint):
-    state, data = {}, {}
-    for name, array in checkpoint.tensors_for("huggingface"):
-        array = np.ascontiguousarray(array)
-        strides = tuple(n // array.itemsize for n in array.strides)
-        key = str(len(data))
-        state[name] = Tensor(key, array.size, array.shape, strides)
-        data[key] = array.tobytes()
-    write_torch(path, dumps(state), data)
+    import torch
 
-
-def write_torch(path, pickled, data=None):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a/data.pkl", pickled)
-        archive.writestr("a/version", "3\n")
-        for key, content in (data or {}).items():
-            archive.writestr(f"a/data/{key}", content)
-
-
-@pytest.fixture(scope="module")
-def torch():
-    """Functions that write torch files with arbitrary tensors."""
-    return types.SimpleNamespace(Tensor=Tensor, dumps=dumps, write=write_torch)
+    torch.save(
+        {
+            name: torch.tensor(np.ascontiguousarray(array))
+            for name, array in checkpoint.tensors_for("huggingface")
+        },
+        path,
+    )

@@ -248,18 +248,12 @@ BOMBS = {
 
 @pytest.mark.peer
 @pytest.mark.parametrize("name", BOMBS)
-def test_malicious_pickles(tmp_path, make, open_error, torch, name):
+def test_malicious_pickles(tmp_path, make, open_error, name):
     path = make("torch", tmp_path) / "pytorch_model.bin"
-    torch.write(path, b"\x80\x04" + BOMBS[name])
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/data.pkl", b"\x80\x04" + BOMBS[name])
+        archive.writestr("a/version", "3\n")
     assert open_error(tmp_path).startswith(f"{path}: ")
-
-
-@pytest.mark.peer
-def test_a_huge_expanded_tensor(tmp_path, make, open_error, torch):
-    path = make("torch", tmp_path) / "pytorch_model.bin"
-    state = {"a": torch.Tensor("0", 1, (1 << 16, 1 << 16), (0, 0))}
-    torch.write(path, torch.dumps(state), {"0": bytes(4)})
-    assert "its tensors take 17,179,869,184 bytes" in open_error(tmp_path)
 
 
 @pytest.mark.peer
