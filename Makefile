@@ -47,7 +47,7 @@ test: venv  ## Lint, and run the quick tests
 	$(BIN)/ruff format --check .
 	$(PYTEST) $(SIDE_BY_SIDE)
 
-test-slow: venv  ## Run the tests that take minutes, and all random texts
+test-slow: peers  ## Run the tests that take minutes, and all random texts
 	$(PYTEST) -m slow
 
 test-long: venv  ## Run exports in other programs, whole chains, killed runs
@@ -66,7 +66,7 @@ test-backends: peers  ## Run the models' tests under JAX and PyTorch
 	$(PYTEST) $(SIDE_BY_SIDE) -m backend
 
 test-peers: peers  ## Run the comparisons with the peer libraries
-	$(PYTEST) $(SIDE_BY_SIDE) -m peer
+	$(PYTEST) $(SIDE_BY_SIDE) -m "peer and not slow"
 
 test-model-garden: venv model-garden  ## Compare with it, and transformers 4
 	$(PYTEST) -m model_garden

@@ -1,11 +1,13 @@
 import contextlib
 import dataclasses
 import gc
+import io
 import itertools
 import json
 import os
 import pathlib
 import random
+import runpy
 import shlex
 import shutil
 import socket
@@ -110,6 +112,37 @@ def run_albert(albert_command):
             text=True,
             **options,
         )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_script():
+    """Returns `run(script, backend, *arguments)`: what a script prints.
+
+    It runs in this process if that has the backend of Keras: to start another
+    one takes seconds.
+    """
+    import keras
+
+    def run(script, backend, *arguments):
+        arguments = [str(script), *map(str, arguments)]
+        if backend == keras.backend.backend():
+            printed = io.StringIO()
+            with (
+                pytest.MonkeyPatch.context() as patch,
+                contextlib.redirect_stdout(printed),
+            ):
+                patch.setattr(sys, "argv", arguments)
+                runpy.run_path(arguments[0], run_name="__main__")
+            return printed.getvalue()
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env={**os.environ, "KERAS_BACKEND": backend},
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        ).stdout
 
     return run
 
@@ -425,8 +458,12 @@ def eagerly():
 
 @pytest.fixture(scope="session")
 def contents():
-    """Returns `contents(folder) -> file name -> bytes`."""
-    return lambda folder: {x.name: x.read_bytes() for x in folder.iterdir()}
+    """Returns `contents(folder) -> path of each file in it -> bytes`."""
+    return lambda folder: {
+        x.relative_to(folder).as_posix(): x.read_bytes()
+        for x in folder.rglob("*")
+        if x.is_file()
+    }
 
 
 @pytest.fixture(scope="session")

@@ -112,17 +112,16 @@ def _save_without_limit(*arguments, save=runtimes._save):
         export_to_openvino,
     ],
 )
-def test_existing_files_are_unchanged(tmp_path, write):
+def test_existing_files_are_unchanged(tmp_path, contents, write):
     path = tmp_path / "output"
     write(path)
-    before = {x: x.read_bytes() for x in tmp_path.rglob("*") if x.is_file()}
+    before = contents(tmp_path)
     with (
         pytest.raises(StorageError, match=f"{path}: File too large.* MB are"),
         full_disk(),
     ):
         write(path)
-    after = {x: x.read_bytes() for x in tmp_path.rglob("*") if x.is_file()}
-    assert after == before
+    assert contents(tmp_path) == before
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import shutil
 
 import ml_dtypes
 import numpy as np
@@ -16,14 +17,6 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 def convert(input, output, progress=None, **settings):
     config = ConvertConfig(input=input, output=output, **settings)
     return conversion.convert(config, progress=progress)
-
-
-def files(folder):
-    return {
-        path.relative_to(folder): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize(
@@ -117,15 +110,12 @@ def test_invalid_arguments(stored, tmp_path, options, match):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_conversion_leaves_no_files(stored, tmp_path):
+def test_a_failed_conversion_leaves_no_files(stored, tmp_path, contents):
     # The damage is found when half of the output is written.
-    source = tmp_path / "source"
-    source.mkdir()
-    for path in (stored / "google_tf1").iterdir():
-        (source / path.name).write_bytes(path.read_bytes())
+    source = shutil.copytree(stored / "google_tf1", tmp_path / "source")
     data = source / "model.ckpt-best.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-1000])
-    before = files(tmp_path)
+    before = contents(tmp_path)
     for to in ("huggingface", "google", "keras_hub"):
         with pytest.raises(InputError, match="model.ckpt-best"):
             convert(
@@ -135,19 +125,19 @@ def test_a_failed_conversion_leaves_no_files(stored, tmp_path):
                 drop=["sop_head"],
                 config_overrides={"attention_probs_dropout_prob": 0.1},
             )
-    assert files(tmp_path) == before
+    assert contents(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-def test_existing_output_needs_overwrite(stored, tmp_path):
+def test_existing_output_needs_overwrite(stored, tmp_path, contents):
     output = tmp_path / "new"
     convert(stored / "huggingface", output)
-    before = files(output)
+    before = contents(output)
     with pytest.raises(InputError, match=f"{output} exists; choose another"):
         convert(stored / "google_tf1", output)
-    assert files(output) == before
+    assert contents(output) == before
     convert(stored / "google_tf1", output, overwrite=True)
-    assert files(output) != before
+    assert contents(output) != before
     assert open_checkpoint(output).config.attention_probs_dropout_prob == 0.2
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
@@ -161,17 +151,15 @@ def test_existing_output_needs_overwrite(stored, tmp_path):
         ("keras_hub", "huggingface"),
     ],
 )
-def test_only_an_earlier_result_is_overwritten(stored, tmp_path, to, name):
+def test_only_an_earlier_result_is_overwritten(
+    stored, tmp_path, contents, to, name
+):
     output = tmp_path / "taken"
-    for path in (stored / name).rglob("*"):
-        if path.is_file():
-            target = output / path.relative_to(stored / name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
-    before = files(output)
+    shutil.copytree(stored / name, output)
+    before = contents(output)
     with pytest.raises(InputError, match="so it is not overwritten"):
         convert(stored / "keras_hub_classifier", output, to=to, overwrite=True)
-    assert files(output) == before
+    assert contents(output) == before
 
 
 def test_output_must_not_be_the_input(stored, tmp_path):
@@ -188,7 +176,9 @@ def test_output_must_not_be_the_input(stored, tmp_path):
     ("dtype", "numpy_type"),
     [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)],
 )
-def test_weights_in_half_precision(stored, tmp_path, dtype, numpy_type):
+def test_weights_in_half_precision(
+    stored, tmp_path, contents, dtype, numpy_type
+):
     source = convert(stored / "huggingface", tmp_path / "new", dtype=dtype)
     opened = open_checkpoint(tmp_path / "new")
     assert set(opened.arrays) == set(source.arrays)
@@ -202,7 +192,7 @@ def test_weights_in_half_precision(stored, tmp_path, dtype, numpy_type):
     assert values["dtype"] == dtype
     # What was rounded once is not rounded again.
     convert(tmp_path / "new", tmp_path / "again", dtype=dtype)
-    assert files(tmp_path / "again") == files(tmp_path / "new")
+    assert contents(tmp_path / "again") == contents(tmp_path / "new")
 
 
 def test_weights_out_of_range(config, make_checkpoint, tmp_path):

@@ -1,10 +1,7 @@
 import dataclasses
 import importlib.util
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -55,23 +52,6 @@ def backend(request):
     if importlib.util.find_spec(request.param) is None:
         pytest.skip(f"{request.param} is absent: run `make test-backends`")
     return request.param
-
-
-@pytest.fixture(scope="session")
-def run_script():
-    """Returns `run(name, backend, *arguments)`: what a script prints."""
-    scripts = pathlib.Path(__file__).parent / "scripts"
-
-    def run(name, backend, *arguments):
-        return subprocess.run(
-            [sys.executable, scripts / f"{name}.py", *arguments],
-            env={**os.environ, "KERAS_BACKEND": backend},
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        ).stdout
-
-    return run
 
 
 @pytest.fixture

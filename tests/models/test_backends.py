@@ -2,6 +2,7 @@
 
 import functools
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
 
+SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 CONFIG = AlbertConfig(
     vocab_size=60,
     embedding_size=8,
@@ -48,7 +50,8 @@ def run(run_script, inputs_file):
     @functools.cache
     def run(script, backend):
         output = inputs_file.with_name(f"{script}-{backend}.npz")
-        run_script(script, backend, inputs_file, output)
+        path = SCRIPTS / f"{script}.py"
+        run_script(path, backend, inputs_file, output)
         return dict(np.load(output))
 
     return run
@@ -72,4 +75,4 @@ def test_outputs_and_fit_agree(backend, script, run):
 @pytest.mark.backend
 def test_models_without_tensorflow(run_script, tmp_path):
     pytest.importorskip("jax", reason="run `make test-backends`")
-    run_script("without_tensorflow", "jax", tmp_path / "model")
+    run_script(SCRIPTS / "without_tensorflow.py", "jax", tmp_path / "model")

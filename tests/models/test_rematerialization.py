@@ -1,6 +1,7 @@
 """Rematerialization does not change results."""
 
 import json
+import pathlib
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
+SCRIPT = pathlib.Path(__file__).parent / "scripts/rematerialized_gradients.py"
 DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.1}
 CASES = [
     {},
@@ -206,7 +208,7 @@ def test_from_pretrained_and_fit(config, batch, tmp_path):
 
 @pytest.mark.backend
 def test_other_backends(backend, run_script):
-    printed = run_script("rematerialized_gradients", backend)
+    printed = run_script(SCRIPT, backend)
     found = json.loads(printed.splitlines()[-1])
     # JAX compiles a block as a whole, and may round differently.
     assert found["difference"] < 5e-6

@@ -1,10 +1,7 @@
 """`fit` of objectives, on all backends and beside the training loop."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -42,7 +39,7 @@ def test_losses_fall_and_scores_are_those_of_the_loop(objective, batch, config):
 @pytest.mark.backend
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_other_backends_train_alike(
-    backend, objective, batch, config, tmp_path
+    backend, objective, batch, config, run_script, tmp_path
 ):
     """Equal losses of masked words; samples of generators are others."""
     model = objective.make_model(config)
@@ -52,18 +49,8 @@ def test_other_backends_train_alike(
     results = {}
     for name in ("tensorflow", backend):
         output = tmp_path / f"{name}.npz"
-        subprocess.run(
-            [
-                sys.executable,
-                SCRIPT,
-                objective.name,
-                tmp_path / "config.json",
-                tmp_path / "in.npz",
-                output,
-            ],
-            env={**os.environ, "KERAS_BACKEND": name},
-            check=True,
-        )
+        files = tmp_path / "config.json", tmp_path / "in.npz", output
+        run_script(SCRIPT, name, objective.name, *files)
         results[name] = dict(np.load(output))
     ours, theirs = results["tensorflow"], results[backend]
     assert ours.keys() == theirs.keys()

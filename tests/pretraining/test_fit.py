@@ -3,11 +3,7 @@
 import functools
 import importlib.util
 import json
-import os
 import pathlib
-import runpy
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -93,19 +89,12 @@ def loop(records, tmp_path_factory, config):
         pytest.param("torch", marks=pytest.mark.backend),
     ],
 )
-def test_fit_has_the_losses_of_the_trainer(backend, loop):
+def test_fit_has_the_losses_of_the_trainer(backend, loop, run_script):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed: run `make test-backends`")
     start, expected = loop
     output = start.with_name(f"{backend}.npz")
-    if backend == keras.backend.backend():
-        runpy.run_path(str(SCRIPT))["main"](start, output)
-    else:
-        subprocess.run(
-            [sys.executable, SCRIPT, start, output],
-            env={**os.environ, "KERAS_BACKEND": backend},
-            check=True,
-        )
+    run_script(SCRIPT, backend, start, output)
     found = dict(np.load(output))
     assert str(found.pop("backend")) == backend
     assert set(found) == set(NAMES)
