@@ -21,6 +21,14 @@ import pytest
 # Before TensorFlow is imported anywhere: its start-up chatter hides failures.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# Each of xdist's processes has cores of its own: threads of TensorFlow that
+# share cores with those of others wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
+    _number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    _count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    _cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, _cores[_number % len(_cores) :: _count])
+
 # As `albert` has it, so that tests compute alike in and out of their process.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
