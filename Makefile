@@ -24,8 +24,9 @@ JAVASCRIPT := .javascript
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv peers javascript model-garden demo test test-slow test-long \
-    test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow \
-    test-beam test-optimum test-notebooks notebooks docs fuzz bench clean
+    test-backends test-peers test-more test-model-garden test-tpu-pins \
+    test-old-tensorflow test-beam test-optimum test-notebooks notebooks docs \
+    fuzz bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
@@ -67,6 +68,10 @@ test-backends: peers  ## Run the models' tests under JAX and PyTorch
 
 test-peers: peers  ## Run the comparisons with the peer libraries
 	$(PYTEST) $(SIDE_BY_SIDE) -m "peer and not slow"
+
+# Together, as each of them would first collect all tests.
+test-more: peers  ## Run test-long, test-backends and test-peers in one
+	$(PYTEST) $(SIDE_BY_SIDE) -m "(long or backend or peer) and not slow"
 
 test-model-garden: venv model-garden  ## Compare with it, and transformers 4
 	$(PYTEST) -m model_garden
