@@ -49,7 +49,7 @@ class _Pipeline:
     def __init__(
         self,
         model_class: type[AlbertModel],
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | FillMask,
         batch_size: int,
         runtime: Runtime,
         head: str | None,
@@ -57,6 +57,14 @@ class _Pipeline:
     ):
         check_batch_size(batch_size)
         self._runtime = choose_runtime(runtime)
+        self._batch_size = batch_size
+        if isinstance(path, FillMask):
+            self._strategy, self._source = path._strategy, path._source
+            self._model = path._model.encoder
+            self._model.vocabulary = path._model.vocabulary
+            self._tokenizer = tokenizer_of(self._model, path._source)
+            self._max_length = path._max_length
+            return
         checkpoint = open_checkpoint(path, head="classifier_head")
         if head and head not in checkpoint.components:
             advice = "use another pooling, such as mean"
@@ -74,7 +82,6 @@ class _Pipeline:
         self._tokenizer = tokenizer_of(self._model, path)
         self._max_length = self._model.config.num_trained_positions
         self._source = pathlib.Path(checkpoint.source)
-        self._batch_size = batch_size
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -322,7 +329,8 @@ class SentenceEmbedder(_Pipeline):
       model: a checkpoint; see `AlbertEncoder.from_pretrained`. The default is
         part of the package. One that was trained by `albert finetune
         --task=embedding` gives the trained vectors, of texts up to the
-        `max_seq_length` of the training.
+        `max_seq_length` of the training. Or a `FillMask`, whose encoder is
+        used, so that its weights are in memory once.
       pooling: "mean": mean of the last layer over all tokens, which works best
         without fine-tuning and is what embeddings are trained with; "cls":
         last layer at `[CLS]`; "pooler": the pooled output, which was trained to
@@ -340,7 +348,7 @@ class SentenceEmbedder(_Pipeline):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] = DEFAULT,
+        model: str | os.PathLike[str] | FillMask = DEFAULT,
         *,
         pooling: Pooling | None = None,
         normalize: bool = True,
@@ -353,11 +361,16 @@ class SentenceEmbedder(_Pipeline):
                 f"pooling={pooling!r} must be 'mean', 'cls' or 'pooler'"
             )
         needed = "pooler" if pooling == "pooler" else None
+        if isinstance(model, FillMask) and (needed or dtype):
+            raise InputError(
+                "a FillMask as model has a dtype, and vectors without the "
+                "pooler; give the path of its model"
+            )
         arguments = {"dtype": dtype, "pooler": needed is not None}
         super().__init__(
             AlbertEncoder, model, batch_size, runtime, needed, **arguments
         )
-        folder = fine_tuned_model(model)
+        folder = fine_tuned_model(self._source)
         if folder is not None:
             task = open_model_folder(folder).task_config
             if task.task_type == Embedding.name:

@@ -145,6 +145,17 @@ def test_saved_embedders_open(checkpoint, tmp_path):
     assert not (tmp_path / "pooled").exists()
 
 
+def test_fill_mask_and_vectors_share_weights(fill, embed, tmp_path):
+    shared = albert_tf.SentenceEmbedder(fill, batch_size=2)
+    np.testing.assert_allclose(shared(TEXTS), embed(TEXTS), atol=1e-6)
+    shared.save_pretrained(tmp_path / "saved")
+    again = albert_tf.SentenceEmbedder(tmp_path / "saved")
+    np.testing.assert_allclose(again(TEXTS), embed(TEXTS), atol=1e-6)
+    for settings in ({"pooling": "pooler"}, {"dtype": "mixed_bfloat16"}):
+        with pytest.raises(InputError, match="a FillMask as model has a dtype"):
+            albert_tf.SentenceEmbedder(fill, **settings)
+
+
 @pytest.mark.parametrize("texts", [3, None, [3], ["a", None], b"a", {"a": 1}])
 def test_vectors_of_what_is_no_text(embed, texts):
     with pytest.raises(InputError, match="must be a "):

@@ -83,12 +83,14 @@ def load_served_model(
         if task != Embedding.name:
             predictor = Predictor(folder, **settings)
             return ServedModel(task, _by_path(_predict(predictor)))
-    embedder = SentenceEmbedder(path, **settings)
-    endpoints = [_embed(embedder)]
     has_words = "mlm_head" in open_checkpoint(path).components
-    if task != Embedding.name and has_words:
-        endpoints.append(_fill_mask(FillMask(path, **settings)))
-    return ServedModel(task, _by_path(*endpoints), embedder)
+    if task == Embedding.name or not has_words:
+        embedder = SentenceEmbedder(path, **settings)
+        return ServedModel(task, _by_path(_embed(embedder)), embedder)
+    fill = FillMask(path, **settings)
+    embedder = SentenceEmbedder(fill, **settings)
+    endpoints = _by_path(_embed(embedder), _fill_mask(fill))
+    return ServedModel(task, endpoints, embedder)
 
 
 def _by_path(*endpoints: Endpoint) -> dict[str, Endpoint]:

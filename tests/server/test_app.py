@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.models.base import AlbertModel
+from albert_tf.server.endpoints import load_served_model
 
 TEXTS = ["A woman plays the violin.", "", "Prices rose faster. ünïcödé 漢字"]
 
@@ -141,6 +143,19 @@ class TestPretrained:
         # Nothing is loaded from elsewhere, and it says so to the browser.
         assert not re.search(r"(src|href)=.?https?:", page)
         assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+def test_pretrained_model_is_opened_once(monkeypatch):
+    opened, load = [], AlbertModel.from_checkpoint.__func__
+
+    def counted(cls, *arguments, **settings):
+        opened.append(cls)
+        return load(cls, *arguments, **settings)
+
+    monkeypatch.setattr(AlbertModel, "from_checkpoint", classmethod(counted))
+    served = load_served_model("albert_tiny_en", 2)
+    assert set(served.endpoints) == {"/embed", "/fill-mask"}
+    assert len(opened) == 1
 
 
 PASSAGE = {"context": "A reader came. He left.", "question": "Who came?"}
