@@ -23,7 +23,7 @@ from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.training.checkpoint_files import read_checkpoint
-from albert_tf.training.optimizers import MOMENTS
+from albert_tf.training.optimizers import UPDATES
 from albert_tf.training.run import recorded_architecture
 
 REPORT_FILE = "init.txt"
@@ -180,7 +180,8 @@ def _grown_moments(
     # For bias correction: the moments are not those of a first update.
     updates = values.get("optimizer/updates", values["step"])
     moments = {"optimizer/updates": updates}
-    for moment in MOMENTS:
+    slots = {x.split("/")[-1] for x in values if x.startswith("optimizer/")}
+    for moment in sorted(slots - {UPDATES}):
         # Weights that the run did not train have none.
         arrays = {
             path: values.get(

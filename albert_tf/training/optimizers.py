@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -16,6 +18,9 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.training.config import RunConfig
 
 Variable = keras.Variable | tf.Variable
+
+# Name of the number of updates among the slots.
+UPDATES = "updates"
 
 
 def name_of(variable: Variable) -> str:
@@ -46,62 +51,74 @@ def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
     return {name_of(variable): tf_variable(variable) for variable in variables}
 
 
-# Names of the first and second moment of a variable.
-MOMENTS = ("adam_m", "adam_v")
-
 # Variables whose names match are not decayed, nor adapted by LAMB.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
-_UPDATES = "updates"
 
+class Optimizer(abc.ABC):
+    """Base class: an update in some direction, with decoupled weight decay.
 
-class AdamW:
-    """Adam with decoupled weight decay, by default without bias correction.
-
-    `w -= rate * (m / (sqrt(v) + epsilon) + weight_decay * w)`, as in the
-    original's `AdamWeightDecayOptimizer`. The moments are the slots
-    `<name>/adam_m` and `<name>/adam_v`.
-
-    Moments start at 0, which makes the first updates too large: m is too small
-    by the factor `1 - beta_1**t` at update t, but sqrt(v) by the square root of
-    `1 - beta_2**t`. With bias correction (Kingma and Ba, arXiv:1412.6980), both
-    are divided by their factor. The slot `updates` then counts the updates.
+    `w -= rate * (direction + weight_decay * w)`. A subclass computes the
+    direction, a function of the gradient and of the slots of a variable.
 
     Args:
       weight_decay: coefficient of the weight decay.
-      beta_1: decay rate of the first moment.
-      beta_2: decay rate of the second moment.
-      epsilon: added to the square root of the second moment.
       exclude: regular expressions. A variable is not decayed (and not adapted
         by LAMB) if any of them is found in its name.
       rate_multipliers: variable name -> factor on its learning rate, and so on
         its decay; 1 for other variables.
-      bias_correction: whether to correct the bias of the moments.
+      bias_correction: whether to correct the bias of the slots, which start at
+        0. The slot `updates` then counts the updates.
     """
+
+    # Names of the slots of a variable, each of its shape.
+    SLOTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
         weight_decay: float = 0.01,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-6,
+        *,
         exclude: Sequence[str] = EXCLUDED,
         rate_multipliers: Mapping[str, float] | None = None,
         bias_correction: bool = False,
     ):
         self._weight_decay = weight_decay
-        self._beta_1 = beta_1
-        self._beta_2 = beta_2
-        self._epsilon = epsilon
         self._exclude = tuple(exclude)
         self._rate_multipliers = dict(rate_multipliers or {})
         self._bias_correction = bias_correction
         self._variables: dict[str, tf.Variable] = {}
         self._slots: dict[str, tf.Variable] = {}
 
+    def slot_shapes(self, shape: tf.TensorShape) -> dict[str, tf.TensorShape]:
+        """Returns the shapes of the slots of a variable, by name."""
+        return dict.fromkeys(self.SLOTS, shape)
+
+    @abc.abstractmethod
+    def direction(
+        self,
+        gradient: tf.Tensor,
+        slots: Mapping[str, tf.Variable],
+        count: tf.Tensor | None,
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Returns the direction of an update, and the next values of the slots.
+
+        Args:
+          gradient: the gradient of a variable.
+          slots: the slots of this variable, by their names in `slot_shapes`.
+          count: float32 number of updates, this one included; None without
+            bias correction.
+        """
+
+    def trust_ratio(
+        self, weight: tf.Variable, update_norm: tf.Tensor
+    ) -> tf.Tensor | None:
+        """Returns a factor on the update; None without adaptation."""
+        del weight, update_norm
+        return None
+
     @property
     def slots(self) -> dict[str, tf.Variable]:
-        """The moments by name, and `updates` with bias correction."""
+        """The slots, named `<variable>/<slot>`, and `updates`."""
         return dict(self._slots)
 
     def build(self, variables: Iterable[Variable]) -> None:
@@ -123,14 +140,14 @@ class AdamW:
                     f"variable {name!r} is {variable.dtype.name}; "
                     "optimized variables must be float32"
                 )
-            for slot in MOMENTS:
+            for slot, shape in self.slot_shapes(variable.shape).items():
                 slot_name = f"{name}/{slot}"
                 self._slots[slot_name] = tf.Variable(
-                    tf.zeros(variable.shape), trainable=False, name=slot_name
+                    tf.zeros(shape), trainable=False, name=slot_name
                 )
         if self._bias_correction:
-            self._slots[_UPDATES] = tf.Variable(
-                0, trainable=False, dtype=tf.int64, name=_UPDATES
+            self._slots[UPDATES] = tf.Variable(
+                0, trainable=False, dtype=tf.int64, name=UPDATES
             )
 
     def _check_rate_multipliers(self):
@@ -182,19 +199,17 @@ class AdamW:
 
     def _apply(self, strategy, gradients, learning_rate, condition):
         details = {}
-        biases = self._count(strategy, condition)
+        count = self._count(strategy, condition)
         for name, gradient in gradients.items():
+            variable = self._variables[name]
+            slots = {
+                slot: self._slots[f"{name}/{slot}"]
+                for slot in self.slot_shapes(variable.shape)
+            }
             found = strategy.extended.update(
-                self._variables[name],
+                variable,
                 functools.partial(self._update, name),
-                args=(
-                    gradient,
-                    self._slots[f"{name}/adam_m"],
-                    self._slots[f"{name}/adam_v"],
-                    learning_rate,
-                    condition,
-                    *biases,
-                ),
+                args=(gradient, slots, learning_rate, condition, count),
                 group=False,
             )
             # One value for each local device; all are equal.
@@ -204,10 +219,10 @@ class AdamW:
         return details
 
     def _count(self, strategy, condition):
-        """Counts an update; returns the factors of m and sqrt(v), if any."""
+        """Counts an update; returns their number with bias correction."""
         if not self._bias_correction:
-            return ()
-        updates = self._slots[_UPDATES]
+            return None
+        updates = self._slots[UPDATES]
         one = tf.ones([], tf.int64)
         if condition is not None:
             one = tf.where(condition, one, 0)
@@ -216,14 +231,9 @@ class AdamW:
         strategy.extended.update(
             updates, lambda copy, step: copy.assign_add(step), args=(one,)
         )
-        # expm1, because 1 - beta**t would lose half of float32's digits.
-        bias_1, bias_2 = (
-            -tf.math.expm1(tf.cast(count, tf.float32) * math.log(beta))
-            for beta in (self._beta_1, self._beta_2)
-        )
-        return bias_1, tf.sqrt(bias_2)
+        return tf.cast(count, tf.float32)
 
-    def _update(self, name, variable, gradient, m, v, rate, condition, *biases):
+    def _update(self, name, variable, gradient, slots, rate, condition, count):
         """Updates a device's copy of a variable; returns [norm(, ratio)].
 
         The result is one tensor, because strategies differ in how they handle
@@ -231,21 +241,14 @@ class AdamW:
         """
         excluded = self.is_excluded(name)
         multiplier = self._rate_multipliers.get(name, 1.0)
-        next_m = self._beta_1 * m + (1.0 - self._beta_1) * gradient
-        next_v = self._beta_2 * v + (1.0 - self._beta_2) * tf.square(gradient)
-        if biases:
-            bias_of_m, bias_of_root = biases
-            root = tf.sqrt(next_v) / bias_of_root
-            update = next_m / bias_of_m / (root + self._epsilon)
-        else:
-            update = next_m / (tf.sqrt(next_v) + self._epsilon)
+        update, following = self.direction(gradient, slots, count)
         if not excluded:
             update += self._weight_decay * variable
         details = [_norm(update)]
         if multiplier != 1.0:
             rate *= multiplier
         if not excluded:
-            ratio = self._trust_ratio(variable, details[0])
+            ratio = self.trust_ratio(variable, details[0])
             if ratio is not None:
                 details.append(ratio)
                 rate *= ratio
@@ -253,17 +256,67 @@ class AdamW:
         if condition is not None:
             # `tf.where` stays on the device; a `tf.cond` for each variable
             # would wait for the host.
-            next_m = tf.where(condition, next_m, m)
-            next_v = tf.where(condition, next_v, v)
+            following = {
+                slot: tf.where(condition, value, slots[slot])
+                for slot, value in following.items()
+            }
             change = tf.where(condition, change, 0.0)
-        m.assign(next_m)
-        v.assign(next_v)
+        for slot, value in following.items():
+            slots[slot].assign(value)
         variable.assign_sub(change)
         return tf.stack(details)
 
-    def _trust_ratio(self, weight, update_norm):
-        """Returns the factor on the update; None without adaptation."""
-        del weight, update_norm
+
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay, by default without bias correction.
+
+    The direction is `m / (sqrt(v) + epsilon)`, as in the original's
+    `AdamWeightDecayOptimizer`, with the first moment m in the slot `adam_m` and
+    the second moment v in `adam_v`.
+
+    Moments start at 0, which makes the first updates too large: m is too small
+    by the factor `1 - beta_1**t` at update t, but sqrt(v) by the square root of
+    `1 - beta_2**t`. With bias correction (Kingma and Ba, arXiv:1412.6980), both
+    are divided by their factor.
+
+    Args:
+      weight_decay: see `Optimizer`.
+      beta_1: decay rate of the first moment.
+      beta_2: decay rate of the second moment.
+      epsilon: added to the square root of the second moment.
+      **arguments: further arguments of `Optimizer`.
+    """
+
+    SLOTS = ("adam_m", "adam_v")
+
+    def __init__(
+        self,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        **arguments: Any,
+    ):
+        super().__init__(weight_decay, **arguments)
+        self._beta_1 = beta_1
+        self._beta_2 = beta_2
+        self._epsilon = epsilon
+
+    def direction(self, gradient, slots, count):
+        """Returns the direction, and the next moments."""
+        m, v = slots["adam_m"], slots["adam_v"]
+        next_m = self._beta_1 * m + (1.0 - self._beta_1) * gradient
+        next_v = self._beta_2 * v + (1.0 - self._beta_2) * tf.square(gradient)
+        following = {"adam_m": next_m, "adam_v": next_v}
+        if count is None:
+            return next_m / (tf.sqrt(next_v) + self._epsilon), following
+        # expm1, because 1 - beta**t would lose half of float32's digits.
+        bias_of_m, bias_of_v = (
+            -tf.math.expm1(count * math.log(beta))
+            for beta in (self._beta_1, self._beta_2)
+        )
+        root = tf.sqrt(next_v) / tf.sqrt(bias_of_v)
+        return next_m / bias_of_m / (root + self._epsilon), following
 
 
 class Lamb(AdamW):
@@ -275,10 +328,15 @@ class Lamb(AdamW):
     are one variable, with one ratio.
     """
 
-    def _trust_ratio(self, weight, update_norm):
+    def trust_ratio(self, weight, update_norm):
+        """Returns |w| / |update|."""
         weight_norm = _norm(weight)
         both = tf.logical_and(weight_norm > 0.0, update_norm > 0.0)
         return tf.where(both, weight_norm / update_norm, 1.0)
+
+
+# The choices of `RunConfig.optimizer`.
+_OPTIMIZERS: Mapping[str, type[Optimizer]] = {"lamb": Lamb, "adamw": AdamW}
 
 
 def _norm(x: tf.Tensor | tf.Variable) -> tf.Tensor:
@@ -286,7 +344,7 @@ def _norm(x: tf.Tensor | tf.Variable) -> tf.Tensor:
     return tf.sqrt(2.0 * tf.nn.l2_loss(x))
 
 
-def make_optimizer(config: RunConfig, model: AlbertModel) -> AdamW:
+def make_optimizer(config: RunConfig, model: AlbertModel) -> Optimizer:
     """Creates the optimizer of a run; it is not built yet."""
     multipliers = None
     if config.layerwise_lr_decay != 1.0:
@@ -295,7 +353,7 @@ def make_optimizer(config: RunConfig, model: AlbertModel) -> AdamW:
             by_name(model.trainable_variables),
             config.layerwise_lr_decay,
         )
-    return {"lamb": Lamb, "adamw": AdamW}[config.optimizer](
+    return _OPTIMIZERS[config.optimizer](
         weight_decay=config.weight_decay,
         rate_multipliers=multipliers,
         bias_correction=config.bias_correction,

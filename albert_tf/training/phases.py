@@ -13,7 +13,7 @@ from albert_tf.training.config import BatchRange, TrainingConfig
 from albert_tf.training.divergence import batches_from
 from albert_tf.training.input import GlobalBatches, slice_size
 from albert_tf.training.loss import Loss
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import Optimizer
 from albert_tf.training.train_step import TrainStep
 
 
@@ -84,7 +84,7 @@ class TrainingPhase:
         self,
         config: TrainingConfig,
         model: Any,
-        optimizer: AdamW,
+        optimizer: Optimizer,
         *,
         batch_size: int,
         replicas: int,

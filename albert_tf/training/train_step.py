@@ -16,7 +16,7 @@ from albert_tf.training.input import MISCOUNTED, GlobalBatches, distribute
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import (
-    AdamW,
+    Optimizer,
     by_name,
     clip_by_global_norm,
     densify,
@@ -64,7 +64,7 @@ class TrainStep:
         config: TrainingConfig,
         model: Any,
         loss: Loss,
-        optimizer: AdamW,
+        optimizer: Optimizer,
         *,
         micro_batch_size: int,
         loss_scale: DynamicLossScale | None = None,

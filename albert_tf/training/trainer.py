@@ -43,7 +43,7 @@ from albert_tf.training.logging import (
 )
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import Optimizer
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.result import TrainingResult
@@ -90,7 +90,7 @@ class Trainer:
         strategy: tf.distribute.Strategy,
         model: Any,
         loss: Loss,
-        optimizer: AdamW,
+        optimizer: Optimizer,
         schedule: Callable[[tf.Tensor], tf.Tensor],
         run_dir: str | os.PathLike[str] | None = None,
     ):
@@ -270,7 +270,7 @@ class _Run:
     config: TrainingConfig
     strategy: tf.distribute.Strategy
     model: Any
-    optimizer: AdamW
+    optimizer: Optimizer
     loss_scale: DynamicLossScale | None
     averages: WeightAverages | None
     phases: PhaseSequence
