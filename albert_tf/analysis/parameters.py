@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 
 from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 from albert_tf.config import AlbertConfig
+from albert_tf.interop.names import tensors_of
 
 # Devlin et al., 2018: neither factorized embeddings nor shared layers.
 BERT = {
@@ -80,26 +83,17 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
     See tables 1, 3 and 4 of the paper, which rounds, and reports up to 6 % more
     for the widest models (235 M for xxlarge, whose encoder has 222,595,584).
     """
-    v, e = config.vocab_size, config.embedding_size
-    h, i = config.hidden_size, config.intermediate_size
-    tables = (v + config.type_vocab_size + config.max_position_embeddings) * e
-    attention = 4 * (h * h + h) + 2 * h  # q, k, v, output, LayerNorm
-    ffn = (h * i + i) + (i * h + h) + 2 * h
-
-    def copies(shared: bool) -> int:
-        groups = config.num_hidden_groups
-        layers = groups if shared else config.num_hidden_layers
-        return layers * config.inner_group_num
-
-    return ParameterCounts(
-        embeddings=tables + 2 * e,
-        projection=e * h + h if config.has_embedding_projection else 0,
-        attention=copies(config.sharing in ("all", "attention")) * attention,
-        feed_forward=copies(config.sharing in ("all", "ffn")) * ffn,
-        pooler=h * h + h,
-        mlm_head=h * e + e + 2 * e + v,
-        sop_head=2 * h + 2,
+    counts = collections.Counter(
+        {field.name: 0 for field in dataclasses.fields(ParameterCounts)}
     )
+    components = {"encoder", "pooler", "mlm_head", "sop_head"}
+    if config.has_embedding_projection:
+        components.add("projection")
+    for tensor in tensors_of(config, components):
+        scopes = tensor.path.split("/")
+        part = next((x for x in scopes[1:] if x in counts), tensor.component)
+        counts[part] += math.prod(tensor.shape)
+    return ParameterCounts(**counts)
 
 
 def parameter_table(configs: Mapping[str, AlbertConfig]) -> str:

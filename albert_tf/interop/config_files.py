@@ -28,6 +28,9 @@ _HF_ACTIVATIONS = {
 }
 _TO_HF_ACTIVATION = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
 
+# Fields that only this library has, with the values that all others mean.
+_VARIANTS = {"sharing": "all"}
+
 # Defaults of Hugging Face's AlbertConfig, the xxlarge model.
 _HF_DEFAULTS = AlbertConfig().to_dict() | {
     "hidden_size": 4096,
@@ -35,8 +38,8 @@ _HF_DEFAULTS = AlbertConfig().to_dict() | {
     "intermediate_size": 16384,
     "hidden_act": "gelu_new",
 }
-del _HF_DEFAULTS["sharing"], _HF_DEFAULTS["project_equal_sizes"]
-_OURS_ONLY = ("sharing", "trained_positions")
+for _name in ("project_equal_sizes", *_VARIANTS):
+    del _HF_DEFAULTS[_name]
 
 # `model_type` of models that transformers must not open as ALBERT.
 OUR_MODEL_TYPE = "albert_tf"
@@ -101,7 +104,8 @@ def config_from_huggingface(
             f"{', '.join(_HF_ACTIVATIONS)}"
         )
     known["hidden_act"] = _HF_ACTIVATIONS[act]
-    known |= {k: values[k] for k in _OURS_ONLY if k in values}
+    ours = (*_VARIANTS, "trained_positions")
+    known |= {k: values[k] for k in ours if k in values}
     known |= {k: values[k] for k in INERT_KEYS if k in values}
     return AlbertConfig.from_dict(known, source=source)
 
@@ -166,9 +170,9 @@ def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
     values["model_type"] = "albert"
     if config.trained_positions is not None:
         values["trained_positions"] = config.trained_positions
-    if config.sharing != "all":
+    if variants := _variants(config):
         values["model_type"] = OUR_MODEL_TYPE
-        values["sharing"] = config.sharing
+        values |= variants
         # For another model type, transformers' AlbertModel only warns and
         # initializes the weights it does not find. It loads the weights file
         # that this key names, and fails as there is none.
@@ -184,11 +188,11 @@ def config_to_google(config: AlbertConfig) -> dict[str, Any]:
     """
     _raise_if_any(
         "Google's code",
+        config,
         {
             f"hidden_act={config.hidden_act!r}": (
                 config.hidden_act == "gelu_erf"
             ),
-            f"sharing={config.sharing!r}": config.sharing != "all",
             f"layer_norm_eps={config.layer_norm_eps}": (
                 config.layer_norm_eps != 1e-12
             ),
@@ -245,11 +249,11 @@ def config_to_keras_hub(config: AlbertConfig) -> dict[str, Any]:
     rates = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
     _raise_if_any(
         "KerasHub",
+        config,
         {
             f"hidden_act={config.hidden_act!r}": (
                 config.hidden_act != "gelu_tanh"
             ),
-            f"sharing={config.sharing!r}": config.sharing != "all",
             f"layer_norm_eps={config.layer_norm_eps}": (
                 config.layer_norm_eps != 1e-12
             ),
@@ -263,7 +267,15 @@ def config_to_keras_hub(config: AlbertConfig) -> dict[str, Any]:
     return {**theirs, "dropout": rates[0]}
 
 
-def _raise_if_any(system: str, unsupported: Mapping[str, bool]) -> None:
-    found = [setting for setting, is_used in unsupported.items() if is_used]
+def _variants(config: AlbertConfig) -> dict[str, Any]:
+    values = {name: getattr(config, name) for name in _VARIANTS}
+    return {k: x for k, x in values.items() if x != _VARIANTS[k]}
+
+
+def _raise_if_any(
+    system: str, config: AlbertConfig, unsupported: Mapping[str, bool]
+) -> None:
+    found = [f"{name}={value!r}" for name, value in _variants(config).items()]
+    found += [setting for setting, is_used in unsupported.items() if is_used]
     if found:
         raise InputError(f"{system} does not support {', '.join(found)}")

@@ -75,11 +75,18 @@ class PaddedRows:
       mask: `[batch, seq]`, 1 for tokens and 0 for padding.
       sequence_ids: `[batch, seq]`, the sequence of each token in its row, or
         None. Tokens attend only to their own sequence.
+
+    Attributes:
+      positions: position of each token in its sequence, int32 `[batch, seq]`;
+        None for 0, 1, ... in every row.
     """
 
     def __init__(self, mask, sequence_ids=None):
         self.mask = mask
         self.sequence_ids = sequence_ids
+        self.positions = None
+        if sequence_ids is not None:
+            self.positions = positions_in_sequences(sequence_ids)
         self.batch, self.length = ops.shape(mask)
         # Shared by all blocks.
         self._attention_bias = self._bias_of_queries(sequence_ids)

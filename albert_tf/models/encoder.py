@@ -12,11 +12,7 @@ from albert_tf.layers.core import dense
 from albert_tf.layers.embeddings import Embeddings
 from albert_tf.layers.pooling import mean_pooling
 from albert_tf.layers.shared_stack import SharedStack
-from albert_tf.layers.token_rows import (
-    PackedRows,
-    PaddedRows,
-    positions_in_sequences,
-)
+from albert_tf.layers.token_rows import PackedRows, PaddedRows
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 
@@ -266,13 +262,12 @@ class AlbertEncoder(AlbertModel):
         arrays = {x: _as_integers(x, inputs[x]) for x in ENCODER_INPUTS}
         _check_shapes(arrays)
         ids, mask, types = arrays.values()
-        sequence_ids = positions = None
+        sequence_ids = None
         if "sequence_ids" in inputs:
             sequence_ids = _as_integers("sequence_ids", inputs["sequence_ids"])
-            positions = positions_in_sequences(sequence_ids)
         layout = layout_of(mask, sequence_ids)
         rows = layout.to_rows(
-            self.embeddings(ids, types, positions, training=training)
+            self.embeddings(ids, types, layout.positions, training=training)
         )
         if self.embedding_projection is not None:
             rows = self.embedding_projection(rows)

@@ -55,14 +55,16 @@ def on_repeated_positions(
       model: the model that it evaluates.
       trained: number of positions trained so far.
     """
-    table = by_name(model.weights)[POSITIONS]
+    variables = by_name(model.weights)
+    tables = {name: x for name, x in variables.items() if POSITIONS in name}
 
     def evaluate_copies() -> dict[str, float]:
-        before = table.read_value().numpy()
-        table.assign(repeat_rows(before, trained, len(before)))
+        before = {name: x.read_value() for name, x in tables.items()}
+        repeat_trained_positions(trained, tables)
         try:
             return evaluate()
         finally:
-            table.assign(before)
+            for name, table in tables.items():
+                table.assign(before[name])
 
     return evaluate_copies

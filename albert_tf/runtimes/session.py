@@ -9,7 +9,7 @@ import numpy as np
 
 from albert_tf.errors import InputError, import_package
 from albert_tf.models.base import MASKED_LM_POSITIONS
-from albert_tf.runtimes.config import PACKAGES, Runtime
+from albert_tf.runtimes.config import Runtime
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_graph import onnx_model
 
@@ -35,22 +35,24 @@ def make_session(program: IdsProgram, runtime: Runtime) -> Session:
       InputError: if a package is not installed, the program uses an operation
         that ONNX does not support, or the model is larger than 2 GiB.
     """
-    purpose = f"models with runtime={runtime}"
-    package = import_package(PACKAGES[runtime][0], purpose)
+    return _SESSIONS[runtime](program, f"models with runtime={runtime}")
+
+
+def _onnx_bytes(program: IdsProgram, purpose: str) -> bytes:
     model = onnx_model(program, purpose=purpose, packed=True)
     if model.ByteSize() > _LARGEST_MODEL:
-        raise InputError(
-            f"runtime={runtime} takes models up to 2 GiB; use runtime=keras"
-        )
-    make = _onnx_runtime if runtime == "onnx" else _openvino
-    return make(package, model.SerializeToString(), program)
+        raise InputError(f"{purpose} have up to 2 GiB; use runtime=keras")
+    return model.SerializeToString()
 
 
-def _onnx_runtime(package: Any, model: bytes, _: IdsProgram) -> Session:
+def _onnx_runtime(program: IdsProgram, purpose: str) -> Session:
+    package = import_package("onnxruntime", purpose)
     options = package.SessionOptions()
     options.log_severity_level = 3  # No warnings.
     session = package.InferenceSession(
-        model, options, providers=["CPUExecutionProvider"]
+        _onnx_bytes(program, purpose),
+        options,
+        providers=["CPUExecutionProvider"],
     )
     names = [output.name for output in session.get_outputs()]
 
@@ -61,9 +63,10 @@ def _onnx_runtime(package: Any, model: bytes, _: IdsProgram) -> Session:
     return run
 
 
-def _openvino(package: Any, model: bytes, program: IdsProgram) -> Session:
+def _openvino(program: IdsProgram, purpose: str) -> Session:
+    package = import_package("openvino", purpose)
     core = package.Core()
-    network = core.read_model(model)
+    network = core.read_model(_onnx_bytes(program, purpose))
     bound_shapes(package, network, program)
     policy = program.model.dtype_policy.compute_dtype
     precision = "bf16" if policy == "bfloat16" else "f32"
@@ -83,6 +86,13 @@ def _openvino(package: Any, model: bytes, program: IdsProgram) -> Session:
         }
 
     return run
+
+
+# The keys are those of `PACKAGES`.
+_SESSIONS: Mapping[Runtime, Callable[[IdsProgram, str], Session]] = {
+    "onnx": _onnx_runtime,
+    "openvino": _openvino,
+}
 
 
 def bound_shapes(openvino: Any, network: Any, program: IdsProgram) -> None:
