@@ -24,7 +24,7 @@ from albert_tf.data.documents import (
     read_documents,
     uniform_hash,
 )
-from albert_tf.data.records import Records, open_records
+from albert_tf.data.records import PLATEAU, Records, open_records
 from albert_tf.demo.corpora import write_default_text
 from albert_tf.errors import InputError
 from albert_tf.files import new_file
@@ -118,13 +118,13 @@ class StudyData:
         """Returns the MLM accuracy up to which models are on the plateau.
 
         There a model knows how frequent words are and, in text that is made by
-        a rule, where in a sequence they are. It is left at twice the accuracy
-        of the most frequent token on held-out records, and a tenth more than
-        that of the most frequent token at each position.
+        a rule, where in a sequence they are. It is left at `PLATEAU` times the
+        accuracy of the most frequent token on held-out records, and a tenth
+        more than that of the most frequent token at each position.
         """
         records = open_records(os.fspath(self.records(order)), "heldout")
         unigram = records.baselines()["mlm_unigram_accuracy"]
-        return max(2 * unigram, 1.1 * _position_accuracy(records))
+        return max(PLATEAU * unigram, 1.1 * _position_accuracy(records))
 
     @property
     def has_pairs(self) -> bool:

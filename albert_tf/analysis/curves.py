@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
-from albert_tf.analysis.runs import RunLog, baselines_of, score_names
+from albert_tf.analysis.runs import RunLog, score_names
 from albert_tf.errors import InputError
+from albert_tf.objectives.registry import baselines_of
 
 _LINES = ("-", "--", ":")
 _STYLES = {

@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.analysis.figures import aligned
-from albert_tf.data.order_shortcuts import LABELS
 from albert_tf.errors import InputError
+from albert_tf.objectives.registry import baselines_of
 from albert_tf.training.best_checkpoint import lower_is_better
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import FILE, read_settings
@@ -188,8 +188,6 @@ def _token_counts(lines, phases, batch_sizes) -> list[float | None]:
 
 
 _SCORES = ("loss", "accuracy")
-# Last part of the name of a baseline -> its row in a table.
-_BASELINES = {**LABELS, "chance": "guessing"}
 
 
 def score_names(runs: Sequence[RunLog]) -> list[str]:
@@ -198,25 +196,6 @@ def score_names(runs: Sequence[RunLog]) -> list[str]:
     return [
         name for name in dict.fromkeys(names) if name.split("_")[-1] in _SCORES
     ]
-
-
-def baselines_of(
-    metric: str, baselines: Mapping[str, float]
-) -> dict[str, float]:
-    """Returns the baselines of an accuracy: label -> value.
-
-    Args:
-      metric: name of a metric. Baselines of `mlm_accuracy` begin with `mlm_`,
-        those of `sop_accuracy` with `sop_`.
-      baselines: result of `Records.baselines`.
-    """
-    if not metric.endswith("accuracy"):
-        return {}
-    return {
-        _BASELINES.get(name.split("_")[-1], "guessing"): value
-        for name, value in baselines.items()
-        if name.split("_")[0] == metric.split("_")[0]
-    }
 
 
 def baseline_rows(

@@ -32,5 +32,5 @@ def main(flags: CommandFlags) -> None:
     if result.interrupted:
         return
     seconds = time.monotonic() - started
-    print(end_summary(result, seconds, config.objective))
+    print(end_summary(result, seconds))
     print(f"wrote {os.fspath(config.output)}")

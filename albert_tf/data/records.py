@@ -49,6 +49,10 @@ from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.training.input import MISCOUNTED, batch_options
 
+# A model whose accuracy is less than this many times that of the most frequent
+# token has not left the plateau (docs/training.md, Training small models).
+PLATEAU = 2.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Records:

@@ -28,7 +28,9 @@ class PretrainingModel(keras.Model):
     """
 
     def __init__(self, model: AlbertModel, objective: Objective, **kwargs):
-        super().__init__(**kwargs)
+        # float32 batches, such as weights, stay what they are.
+        policy = {"dtype": model.dtype_policy, "autocast": False}
+        super().__init__(**{**policy, **kwargs})
         self.model = model
         self.objective = objective
         self._seeds = keras.random.SeedGenerator()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from albert_tf.data.order_shortcuts import LABELS
 from albert_tf.errors import InputError
 from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
@@ -70,6 +71,39 @@ def objective_class(name: str) -> type[Objective]:
             "be defined by --objective_module"
         )
     return _OBJECTIVES[name]
+
+
+def baselines_of(metric: str, scores: Mapping[str, float]) -> dict[str, float]:
+    """Returns the scores of guessing that a metric is to be compared with.
+
+    Args:
+      metric: name of a metric of an objective, or of sentence pairs.
+      scores: scores by name, such as `Records.baselines`.
+
+    Returns:
+      Those of them that belong to the metric: label -> score.
+    """
+    labels = _baseline_labels().get(metric, {})
+    return {labels[name]: scores[name] for name in labels if name in scores}
+
+
+def is_baseline(name: str) -> bool:
+    """Returns whether a score is one of guessing."""
+    return any(name in labels for labels in _baseline_labels().values())
+
+
+def _baseline_labels() -> dict[str, dict[str, str]]:
+    """Returns metric -> name -> label of its scores of guessing."""
+    labels = {
+        metric: {name: label}
+        for cls in _OBJECTIVES.values()
+        for metric, (name, label) in cls.baselines.items()
+    }
+    for task in ("sop", "nsp"):
+        labels[f"{task}_accuracy"] = {
+            f"{task}_{name}": label for name, label in LABELS.items()
+        }
+    return labels
 
 
 def make_objective(

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from albert_tf.data.order_shortcuts import LABELS
 from albert_tf.data.record_batches import describe_mixture
-from albert_tf.data.records import Records
+from albert_tf.data.records import PLATEAU, Records
 from albert_tf.errors import counted
 from albert_tf.models.base import AlbertModel
-from albert_tf.objectives.registry import objective_class
+from albert_tf.objectives.registry import baselines_of, is_baseline
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.training.result import TrainingResult
@@ -21,10 +20,6 @@ from albert_tf.training.schedules import describe_rate
 from albert_tf.training.workers import input_context
 
 _logger = logging.getLogger(__name__)
-
-# A model whose accuracy is less than this many times that of the most frequent
-# token has not left the plateau (docs/training.md, Training small models).
-_PLATEAU = 2.0
 
 
 def start_summary(
@@ -144,7 +139,7 @@ def warn_of_plateau(scores: Mapping[str, float]) -> None:
     """
     unigram = scores.get("mlm_unigram_accuracy", 0.0)
     accuracy = scores.get("mlm_accuracy", math.inf)
-    if accuracy < _PLATEAU * unigram:
+    if accuracy < PLATEAU * unigram:
         _logger.warning(
             "%.1f %% of masked words are right, and %.1f %% with the most "
             "frequent token for all: the model knows little more than how "
@@ -156,24 +151,13 @@ def warn_of_plateau(scores: Mapping[str, float]) -> None:
         )
 
 
-def end_summary(
-    result: TrainingResult, seconds: float, objective: str = "mlm"
-) -> str:
+def end_summary(result: TrainingResult, seconds: float) -> str:
     """Describes the result of `pretrain`, with baselines beside the scores.
 
     Args:
       result: the result of `pretrain`.
       seconds: duration of the call.
-      objective: name of the objective.
     """
-    known = {
-        name: {key: label}
-        for name, (key, label) in objective_class(objective).baselines.items()
-    }
-    for task in ("sop", "nsp"):
-        known[f"{task}_accuracy"] = {
-            f"{task}_{x}": y for x, y in LABELS.items()
-        }
     steps = counted(result.steps, "step")
     text = f"{steps} done, {seconds / 60:.1f} minutes this time"
     if "tokens_per_second" in result.metrics:
@@ -181,18 +165,14 @@ def end_summary(
     if "gflops_per_second" in result.metrics:
         text += f" ({result.metrics['gflops_per_second']:,.1f} GFLOP/s)"
     scores = []
-    baselines = set().union(*known.values())
     for name, value in result.evaluation.items():
-        if name in baselines:
+        if is_baseline(name):
             continue
         scores.append(f"{name} {value:.4f}")
-        beside = [
-            f"{label}: {result.evaluation[key]:.4f}"
-            for key, label in known.get(name, {}).items()
-            if key in result.evaluation
-        ]
+        beside = baselines_of(name, result.evaluation).items()
         if beside:
-            scores[-1] += f" ({', '.join(beside)})"
+            labelled = (f"{label}: {score:.4f}" for label, score in beside)
+            scores[-1] += f" ({', '.join(labelled)})"
     if scores:
         text += f"\nheld out: {', '.join(scores)}"
     return text

@@ -55,7 +55,7 @@ def test_steps_minutes_and_baselines(tmp_path, monkeypatch):
     assert held_out.get_marker() == "o"
     assert train.get_color() == held_out.get_color()
     assert list(baseline.get_ydata()) == [0.25, 0.25]
-    assert axes[3].texts[0].get_text() == "mlm: guessing 25.0%"
+    assert axes[3].texts[0].get_text() == "mlm: most frequent token 25.0%"
     assert len(axes[0].lines) == 2
     assert labels(axes[2].get_legend()) == ["mlm_accuracy"]
     assert labels(figure.legends[0]) == ["training mean", "held out"]

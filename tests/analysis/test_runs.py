@@ -141,7 +141,7 @@ def test_shortcuts_of_sentence_order_have_rows():
     known = {"sop_chance": 0.5, "sop_rule": 0.51, "sop_shallow": 0.56}
     lines = run_table([run], known).splitlines()[-3:]
     assert [line.split() for line in lines] == [
-        ["guessing", "0.5000"],
+        ["chance", "0.5000"],
         ["punctuation", "rule", "0.5100"],
         ["shallow", "classifier", "0.5600"],
     ]

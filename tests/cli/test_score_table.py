@@ -16,7 +16,7 @@ def test_rows_are_printed_as_checkpoints_are_scored(capsys):
     assert shown == [
         "",
         "checkpoint          step    loss  mlm_accuracy\n"
-        "guessing                                0.0500\n"
+        "most frequent token                     0.0500\n"
         "run/step-900         900  2.0000        0.2500\n",
         "run/step-1000      1,000  2.0000        0.2500\n",
     ]

@@ -128,6 +128,19 @@ def test_scores_are_written_beside_baselines(run, files, task_config):
     assert written.baselines == found["baselines"]
 
 
+def test_a_run_ends_in_time(settings, tmp_path):
+    folder = tmp_path / "run"
+    config = settings(folder, 500, max_minutes=1e-4, steps_per_loop=1)
+    result = finetune(config).best
+    steps = result.training.steps
+    assert steps < 10
+    assert (folder / "model").exists()
+    evaluated = [x for x in read_metrics(folder) if x["split"] == "eval"]
+    assert evaluated[-1]["step"] == steps
+    again = finetune(config).best  # It has ended.
+    assert (again.step, again.scores) == (result.step, result.scores)
+
+
 def test_half_of_dev_selects_and_the_other_half_is_scored(
     run, settings, tmp_path
 ):

@@ -1,6 +1,5 @@
 """Keras's `compile` and `fit` on records, beside the loop."""
 
-import functools
 import importlib.util
 import json
 import pathlib
@@ -12,10 +11,9 @@ import tensorflow as tf
 
 from albert_tf.data.records import pretraining_dataset
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.fit import PretrainingModel
 from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
-from albert_tf.pretraining.loss import fit_examples
 from albert_tf.training.config import TrainingConfig
-from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.schedules import PolynomialDecay
@@ -27,14 +25,6 @@ STEPS, RATE = 20, 2e-3
 DECAY = 5.0
 # Keras adds it before the correction, so it must not matter.
 EPSILON = 1e-12
-# fit's name -> the loop's.
-NAMES = {
-    "loss": "loss",
-    "mlm_logits_loss": "mlm_loss",
-    "sop_logits_loss": "sop_loss",
-    "mlm_logits_accuracy": "mlm_accuracy",
-    "sop_logits_accuracy": "sop_accuracy",
-}
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +66,8 @@ def loop(records, tmp_path_factory, config):
     )
     lines = [line["values"] for line in read_metrics(folder / "run")]
     return folder / "start.npz", {
-        name: np.array([values[ours] for values in lines])
-        for name, ours in NAMES.items()
+        name: np.array([values[name] for values in lines])
+        for name in MaskedLanguageModeling().metric_names
     }
 
 
@@ -97,95 +87,24 @@ def test_fit_has_the_losses_of_the_trainer(backend, loop, run_script):
     run_script(SCRIPT, backend, start, output)
     found = dict(np.load(output))
     assert str(found.pop("backend")) == backend
-    assert set(found) == set(NAMES)
+    assert set(found) == set(expected)
     for name, values in found.items():
         np.testing.assert_allclose(
             values, expected[name], rtol=1e-5, err_msg=name
         )
 
 
-def cross_entropy():
-    return keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True, reduction="mean_with_sample_weight"
-    )
-
-
-def compiled(model, eager=False):
-    loss = cross_entropy()
-    model.compile(
-        keras.optimizers.AdamW(
-            2e-3, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0
-        ),
-        loss={"mlm_logits": loss, "sop_logits": loss},
-        weighted_metrics={
-            "mlm_logits": ["accuracy"],
-            "sop_logits": ["accuracy"],
-        },
-        run_eagerly=eager,
-    )
-    return model
-
-
-@pytest.mark.slow
-def test_usual_keras_workflow(records, tmp_path, config):
-    data = pretraining_dataset(str(records), global_batch_size=16)
-    heldout = pretraining_dataset(
-        str(records), global_batch_size=64, training=False, split="heldout"
-    )
-    model = compiled(AlbertPretrainer(config))
-    history = model.fit(
-        data.map(fit_examples),
-        steps_per_epoch=20,
-        epochs=2,
-        validation_data=heldout.map(fit_examples),
-        callbacks=[keras.callbacks.ModelCheckpoint(tmp_path / "best.keras")],
-        verbose=0,
-    ).history
-    assert history["loss"][1] < history["loss"][0]
-    back = keras.models.load_model(tmp_path / "best.keras")
-    scores = back.evaluate(
-        heldout.map(fit_examples), verbose=0, return_dict=True
-    )
-    assert scores["loss"] == pytest.approx(history["val_loss"][-1], rel=1e-5)
-    # Weighted by weights, as in the loop's evaluation; Keras's losses are
-    # means over batches instead.
-    evaluator = Evaluator(
-        tf.distribute.get_strategy(), back, MaskedLanguageModeling(), 64
-    )
-    expected = evaluator(heldout)
-    for head in ("mlm", "sop"):
-        assert scores[f"{head}_logits_accuracy"] == pytest.approx(
-            expected[f"{head}_accuracy"], rel=1e-5
-        )
-    # It goes on: 40 updates are behind it.
-    back.fit(data.map(fit_examples), steps_per_epoch=1, verbose=0)
-    assert int(back.optimizer.iterations) == 41
-
-
-def test_without_sentence_order(records, config):
-    data = pretraining_dataset(str(records), global_batch_size=16).map(
-        functools.partial(fit_examples, sentence_order=False)
-    )
-    for sop_head in (True, False):
-        model = AlbertPretrainer(config, sop_head=sop_head)
-        loss = {"mlm_logits": cross_entropy()}
-        model.compile("sgd", loss=loss, run_eagerly=True)
-        history = model.fit(data, steps_per_epoch=1, verbose=0).history
-        # Of a new model: about ln(600).
-        assert history["loss"][0] == pytest.approx(np.log(600), rel=0.15)
-
-
-@pytest.mark.parametrize(
-    "precision",
-    [pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"],
-)
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision(records, precision, config):
-    data = pretraining_dataset(str(records), global_batch_size=16)
-    model = compiled(AlbertPretrainer(config, dtype=precision), eager=True)
+    objective = MaskedLanguageModeling()
+    model = objective.make_model(config, dtype=precision)
+    training = PretrainingModel(model, objective)
+    training.compile(keras.optimizers.AdamW(2e-3), run_eagerly=True)
     before = [np.asarray(v) for v in model.trainable_variables]
-    history = model.fit(data.map(fit_examples), steps_per_epoch=2, verbose=0)
-    assert np.isfinite(history.history["loss"][0])
-    scaled = type(model.optimizer).__name__ == "LossScaleOptimizer"
+    data = pretraining_dataset(str(records), global_batch_size=16)
+    history = training.fit(data, steps_per_epoch=2, verbose=0).history
+    assert np.isfinite(history["loss"][0])
+    scaled = type(training.optimizer).__name__ == "LossScaleOptimizer"
     assert scaled == (precision == "mixed_float16")
     if not scaled:  # The first scales of float16 may be too large.
         assert all(

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.fit import PretrainingModel
 from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
-from albert_tf.pretraining.loss import fit_examples
 from albert_tf.training.loss import WEIGHTS
 
 LENGTH, PREDICTIONS, SEQUENCES = 32, 6, 3
@@ -191,16 +191,10 @@ def test_labels_of_weight_zero_count_nothing(config, weights, packed, expected):
 
 def loss_of_fit(model, batch):
     """Returns the loss of Keras's `fit` on a batch."""
-    loss = keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True, reduction="mean_with_sample_weight"
-    )
-    model.compile(
-        "sgd",
-        loss={"mlm_logits": loss, "sop_logits": loss},
-        run_eagerly=True,
-    )
-    data = tf.data.Dataset.from_tensors(fit_examples(batch))
-    return model.fit(data, verbose=0).history["loss"][0]
+    training = PretrainingModel(model, MaskedLanguageModeling())
+    training.compile("sgd", run_eagerly=True)
+    data = tf.data.Dataset.from_tensors(batch)
+    return training.fit(data, verbose=0).history["loss"][0]
 
 
 def test_batches_without_an_order(config, weights, packed, unpacked):

@@ -14,6 +14,7 @@ from albert_tf.training.checkpoint_files import (
     read_time,
 )
 from albert_tf.training.logging import read_metrics
+from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.schedules import PolynomialDecay, WarmupStableDecay
 from albert_tf.training.time_budget import LastDecay, TimeBudget
 
@@ -44,12 +45,15 @@ def numbers(seconds=0.0):
 def train(toy, one_device):
     """Returns `train(run_dir, schedule, seconds_per_step, **settings)`."""
 
-    def run(run_dir, schedule, seconds=0.0, **settings):
+    def run(run_dir, schedule, seconds=0.0, first_steps=(0,), **settings):
         defaults = {"save_checkpoints_steps": 50, "steps_per_loop": 5}
         _, _, result = toy.fit(
             one_device,
             toy.NoisyLoss(),
-            numbers(seconds),
+            [
+                TrainingPhase(first, numbers(seconds), toy.NoisyLoss())
+                for first in first_steps
+            ],
             schedule=schedule,
             run_dir=run_dir,
             evaluate=lambda: {"accuracy": 0.5},
@@ -143,6 +147,24 @@ def test_other_schedules_decay_in_a_fifth_of_all_steps(
     expected *= 1 - np.sqrt(done)
     found = [rates[step + 1] for step in range(int(first), int(first + decay))]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("second", [20, 70])
+def test_several_phases_end_in_time(train, tmp_path, second):
+    """In the second phase or before it, with the same decay."""
+    phases = {"first_steps": (0, second, 5000)}
+    run, plain = tmp_path / "run", tmp_path / "plain"
+    timed = {"num_train_steps": MANY, "max_minutes": 0.04}
+    result = train(run, stable(MANY, 10), 0.03, **phases, **timed)
+    _, first, steps = read_time(newest(run))
+    assert (result.steps, steps) == (first + 10, 10)
+    assert (second < result.steps) == (second == 20)
+    phases["first_steps"] = [x for x in (0, second) if x < result.steps]
+    length = result.steps
+    train(plain, stable(length, 10), num_train_steps=length, **phases)
+    assert_same(run, plain, rtol=1e-5)
+    result = train(run, stable(MANY, 10), first_steps=(0, second), **timed)
+    assert result.steps == length  # It has ended.
 
 
 def test_time_of_earlier_commands_counts(train, tmp_path):

@@ -14,7 +14,8 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.records import pretraining_dataset
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import fit_examples
+from albert_tf.objectives.fit import PretrainingModel
+from albert_tf.objectives.registry import make_objective
 
 
 def main(start, output):
@@ -26,9 +27,6 @@ def main(start, output):
         variable.assign(data[f"weight/{variable.path}"])
     dataset = pretraining_dataset(
         str(data["records"]), global_batch_size=16, seed=3
-    ).map(fit_examples)
-    loss = keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True, reduction="mean_with_sample_weight"
     )
     optimizer = keras.optimizers.AdamW(
         float(data["rate"]),
@@ -37,16 +35,10 @@ def main(start, output):
         global_clipnorm=1.0,
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    model.compile(
-        optimizer,
-        loss={"mlm_logits": loss, "sop_logits": loss},
-        weighted_metrics={
-            "mlm_logits": ["accuracy"],
-            "sop_logits": ["accuracy"],
-        },
-    )
+    training = PretrainingModel(model, make_objective("mlm"))
+    training.compile(optimizer)
     # An epoch is a step, so that each has a loss of its own in the history.
-    history = model.fit(
+    history = training.fit(
         dataset, epochs=int(data["steps"]), steps_per_epoch=1, verbose=0
     ).history
     np.savez(output, backend=keras.backend.backend(), **history)
