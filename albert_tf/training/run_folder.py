@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
 import pathlib
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -42,32 +43,32 @@ LOCK = ".lock"
 _logger = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass
 class RunFolder:
     """The folder of a run; see `open_run_folder`.
 
     Attributes:
+      path: the folder.
+      settings: the settings of the run, as JSON values.
+      files: files of a new run, those of the command included.
+      command_files: those of the command.
+      may_change: see `open_run_folder`.
+      defaults: see `open_run_folder`.
+      strategy: the strategy of the run.
       resumes: whether the folder holds a run to resume. A run without
         checkpoints, metrics and model has nothing to lose, and is started
         again, possibly with other settings.
     """
 
-    def __init__(
-        self,
-        path: str,
-        settings: Mapping[str, Any],
-        files: Mapping[str, str | bytes],
-        command_files: Collection[str],
-        check: Callable[[Mapping[str, Any]], None],
-        strategy: tf.distribute.Strategy,
-    ):
-        self._path = path
-        self._settings = settings
-        self._files = files
-        self._command_files = command_files
-        self._check = check
-        self._strategy = strategy
-        self._old: Mapping[str, Any] = {}
-        self.resumes = False
+    path: str
+    settings: Mapping[str, Any]
+    files: Mapping[str, str | bytes]
+    command_files: Mapping[str, str]
+    may_change: Collection[str]
+    defaults: dict[str, Any]
+    strategy: tf.distribute.Strategy
+    resumes: bool = False
+    _old: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self) -> None:
         """Checks that the folder is free for the run, or holds it already.
@@ -76,12 +77,12 @@ class RunFolder:
           InputError: if it holds another run or something else.
         """
         if not self._has_record():
-            _check_empty(self._path, {*self._files, FILE})
+            _check_empty(self.path, {*self.files, FILE})
             return
-        self._old = _read_record(self._path)
+        self._old = _read_record(self.path)
         self.resumes = self._has_results()
         if self.resumes:
-            self._check(self._old["settings"])
+            self._check_settings(self._old["settings"])
 
     def claim(self) -> None:
         """Writes the files of the run, once everything else is checked.
@@ -93,18 +94,16 @@ class RunFolder:
         Raises:
           InputError: if the settings of the workers differ.
         """
-        on_chief(self._strategy, self._write)
-        if not is_chief(self._strategy) and self._has_record():
-            self._check(_read_record(self._path)["settings"])
+        on_chief(self.strategy, self._write)
+        if not is_chief(self.strategy) and self._has_record():
+            self._check_settings(_read_record(self.path)["settings"])
 
     def _write(self) -> None:
         if self.resumes:
-            for name in self._command_files:
-                write_atomically(
-                    os.path.join(self._path, name), self._files[name]
-                )
-            if self._old["settings"] != self._settings:
-                self._write_record({**self._old, "settings": self._settings})
+            for name, text in self.command_files.items():
+                write_atomically(os.path.join(self.path, name), text)
+            if self._old["settings"] != self.settings:
+                self._write_record({**self._old, "settings": self.settings})
             return
         with contextlib.ExitStack() as stack:
             if not self._old:
@@ -114,24 +113,24 @@ class RunFolder:
 
     def _remove_files(self) -> None:
         """Removes the files of a new run that could not be started."""
-        for name in self._files:
-            path = os.path.join(self._path, name)
+        for name in self.files:
+            path = os.path.join(self.path, name)
             if tf.io.gfile.exists(path):
                 tf.io.gfile.remove(path)
 
     def _start(self) -> None:
-        tf.io.gfile.makedirs(self._path)
+        tf.io.gfile.makedirs(self.path)
         for name in self._old.get("files", ()):
-            path = os.path.join(self._path, name)
-            if name not in self._files and tf.io.gfile.exists(path):
+            path = os.path.join(self.path, name)
+            if name not in self.files and tf.io.gfile.exists(path):
                 tf.io.gfile.remove(path)
-        for name, content in self._files.items():
-            write_atomically(os.path.join(self._path, name), content)
+        for name, content in self.files.items():
+            write_atomically(os.path.join(self.path, name), content)
         # Written last: where it exists, the folder is complete.
         self._write_record(
             {
-                "settings": self._settings,
-                "files": sorted(self._files),
+                "settings": self.settings,
+                "files": sorted(self.files),
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
                 "versions": {
                     "albert_tf": metadata.version("albert-tf"),
@@ -141,23 +140,39 @@ class RunFolder:
             }
         )
 
+    def _check_settings(self, old: Mapping[str, Any]) -> None:
+        old, new = self.defaults | old, self.defaults | self.settings
+        if ("data" in old) != ("data" in new):  # of a fine-tuning task
+            kind = "fine-tuning" if "data" in old else "pretraining"
+            raise InputError(
+                f"{self.path} holds a {kind} run; choose another folder"
+            )
+        for name in sorted((old.keys() | new.keys()) - set(self.may_change)):
+            if old.get(name) != new.get(name):
+                raise InputError(
+                    f"{self.path} holds a run with {name}="
+                    f"{json.dumps(old.get(name))}, not "
+                    f"{json.dumps(new.get(name))}; use that value to resume "
+                    "it, or another folder"
+                )
+
     def _write_record(self, record: Mapping[str, Any]) -> None:
         text = json.dumps(record, indent=2) + "\n"
-        write_atomically(os.path.join(self._path, FILE), text)
+        write_atomically(os.path.join(self.path, FILE), text)
 
     def _has_record(self) -> bool:
-        return tf.io.gfile.exists(os.path.join(self._path, FILE))
+        return tf.io.gfile.exists(os.path.join(self.path, FILE))
 
     def _has_results(self) -> bool:
         """Returns whether the run wrote anything after its first files."""
-        if run_checkpoints(self._path):
+        if run_checkpoints(self.path):
             return True
-        metrics = os.path.join(self._path, METRICS)
+        metrics = os.path.join(self.path, METRICS)
         if tf.io.gfile.exists(metrics) and tf.io.gfile.stat(metrics).length:
             return True
-        first = {*self._files, *self._old.get("files", ()), FILE, LOCK}
+        first = {*self.files, *self._old.get("files", ()), FILE, LOCK}
         empty = {CHECKPOINTS, METRICS, TENSORBOARD}
-        return bool(_names(self._path) - first - empty)
+        return bool(_names(self.path) - first - empty)
 
 
 @contextlib.contextmanager
@@ -194,17 +209,14 @@ def open_run_folder(
     path = os.fspath(path)
     strategy = strategy or tf.distribute.get_strategy()
     settings, defaults = json.loads(json.dumps([settings, defaults or {}]))
-
-    def check(old: Mapping[str, Any]) -> None:
-        _check_same_run(path, defaults | old, defaults | settings, may_change)
-
     command_files = command_files or {}
     folder = RunFolder(
         path,
         settings,
         {**(files or {}), **command_files},
-        command_files.keys(),
-        check,
+        command_files,
+        may_change,
+        defaults,
         strategy,
     )
     with contextlib.ExitStack() as lock:
@@ -280,24 +292,6 @@ def _read_record(path: str) -> dict[str, Any]:
             f"{file} is not the record of a run; use another folder"
         )
     return record
-
-
-def _check_same_run(
-    path: str,
-    old: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    may_change: Collection[str],
-) -> None:
-    if ("data" in old) != ("data" in settings):  # data of a fine-tuning task
-        kind = "fine-tuning" if "data" in old else "pretraining"
-        raise InputError(f"{path} holds a {kind} run; choose another folder")
-    for name in sorted(old.keys() | settings.keys()):
-        if name not in may_change and old.get(name) != settings.get(name):
-            raise InputError(
-                f"{path} holds a run with {name}={json.dumps(old.get(name))}, "
-                f"not {json.dumps(settings.get(name))}; use that value to "
-                "resume it, or another folder"
-            )
 
 
 def _check_empty(path: str, files: Collection[str]) -> None:

@@ -1,11 +1,9 @@
 """Runs whose phases have different depths, and moments that are kept."""
 
-import csv
 import json
 import re
 import shutil
 
-import keras
 import numpy as np
 import pytest
 
@@ -58,11 +56,10 @@ def run(config, eagerly):
 
 @pytest.fixture(scope="module")
 def shallow(config, eagerly):
-    """The same run with one layer to the end, observed by a callback."""
+    """The same run with one layer to the end."""
     run = config("shallow", phases=())
-    logger = keras.callbacks.CSVLogger(run.output.with_name("log.csv"))
     with eagerly():
-        pretrain(run, callbacks=[logger])
+        pretrain(run)
     return run.output
 
 
@@ -83,14 +80,6 @@ def test_first_phase_is_a_run_of_its_depth(run, shallow):
     ours, theirs = scores(run), scores(shallow)
     assert [ours[step] == theirs[step] for step in (1, 2, 3, 4)] == [
         *(True, True, False, False)
-    ]
-
-
-def test_callbacks_have_the_scores_of_each_evaluation(shallow):
-    with open(shallow.with_name("log.csv")) as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["val_loss"]) for row in rows] == [
-        *scores(shallow).values()
     ]
 
 

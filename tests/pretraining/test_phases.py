@@ -187,20 +187,6 @@ def test_untrained_positions_start_as_copies(config, long, tmp_path, eagerly):
     np.testing.assert_array_equal(rows, after[f"average/{table}"])
 
 
-@pytest.mark.long
-def test_initial_trained_positions_are_kept(whole, config, eagerly):
-    longer = {"max_position_embeddings": 80}
-    start = {"model": None, "init_from": whole, "config_overrides": longer}
-    run = config("begun", phases=[{"steps": 3}, {}], **start)
-    with eagerly():
-        pretrain(run)
-    settings = json.loads((run.output / "run.json").read_text())["settings"]
-    trained = [phase["trained_positions"] for phase in settings["phases"]]
-    assert trained == [64, 64]
-    assert open_checkpoint(run.output).config.trained_positions == 64
-    assert pretrain(run).steps == 6  # It is the same run.
-
-
 @pytest.mark.parametrize(
     ("devices", "step"),
     [

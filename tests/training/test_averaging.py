@@ -139,16 +139,6 @@ def test_extended_and_decayed_run_ends_bit_equal(
         np.testing.assert_array_equal(value, undisturbed[2][name], name)
 
 
-@pytest.mark.long
-def test_replicas_have_the_same_averages(
-    toy, undisturbed, two_replicas, tmp_path
-):
-    _, values, _ = run(toy, two_replicas, tmp_path)
-    assert values.keys() == undisturbed[2].keys()
-    for name, value in values.items():
-        np.testing.assert_allclose(value, undisturbed[2][name], atol=1e-6)
-
-
 def test_averages_change_no_weight(toy, undisturbed, one_device, tmp_path):
     _, values, _ = run(toy, one_device, tmp_path, ema_decay=0.0)
     assert not any(name.startswith("average/") for name in values)

@@ -1,14 +1,11 @@
 """Keras callbacks of a run, as users write and download them."""
 
-import csv
-
 import keras
 import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import list_checkpoints
-from albert_tf.training.logging import read_metrics
 
 
 class Recorder(keras.callbacks.Callback):
@@ -78,30 +75,6 @@ def test_the_run_is_the_same_with_callbacks(train):
         callbacks=[Recorder(), keras.callbacks.TerminateOnNaN()]
     )
     np.testing.assert_array_equal(plain.weight, observed.weight)
-
-
-def test_csv_logger_has_a_row_for_each_epoch(train, tmp_path):
-    log = tmp_path / "log.csv"
-    lines = []
-    train(
-        tmp_path / "run",
-        callbacks=[
-            keras.callbacks.CSVLogger(log),
-            keras.callbacks.LambdaCallback(
-                on_epoch_end=lambda epoch, logs: lines.append(logs["loss"])
-            ),
-        ],
-    )
-    rows = list(csv.DictReader(log.open()))
-    assert [row["epoch"] for row in rows] == ["0", "1"]
-    assert [float(row["val_accuracy"]) for row in rows] == [0.5, 0.5]
-    logged = {
-        x["step"]: x["values"]["loss"]
-        for x in read_metrics(tmp_path / "run")
-        if x["split"] == "train"
-    }
-    losses = [float(row["loss"]) for row in rows]
-    assert losses == lines == [logged[4], logged[8]]
 
 
 def test_resumed_run_goes_on_in_its_epoch(train, tmp_path):

@@ -110,14 +110,6 @@ def test_killed_and_resumed_run_that_skips_batches_is_the_same(
     assert_same(found, expected)
 
 
-@pytest.mark.long
-def test_two_replicas_skip_batches_too(toy, two_replicas, tmp_path):
-    data = batches({11: NAN})
-    found = run(toy, two_replicas, data, None, skip_batches="9-11")
-    clean = batches({}, removed=[9, 10, 11])
-    assert_same(found, run(toy, two_replicas, clean, None))
-
-
 def test_batches_trained_on_cannot_be_skipped(toy, one_device, tmp_path):
     run(toy, one_device, batches({}), tmp_path, num_train_steps=10)
     with pytest.raises(

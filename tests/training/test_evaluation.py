@@ -1,15 +1,10 @@
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
 from albert_tf.training.evaluation import Evaluator
 
 
@@ -90,23 +85,6 @@ def test_metric_without_weight_is_nan(evaluators, examples):
 def test_empty_dataset_is_an_error(evaluators, examples):
     with pytest.raises(InputError, match="holds no batch"):
         evaluators(1)(examples.take(0).batch(8))
-
-
-def test_padding_changes_no_score_of_pretraining(
-    small_config, pretraining_batch, two_replicas
-):
-    """Batches of 3 examples are padded to 4, and the last one has 2."""
-    keras.utils.set_random_seed(0)
-    with two_replicas.scope():
-        model = AlbertPretrainer(small_config)
-    loss_fn = MaskedLanguageModeling()
-    data = tf.data.Dataset.from_tensor_slices(pretraining_batch).batch(3)
-    result = Evaluator(two_replicas, model, loss_fn, 3)(data)
-    batch = {n: tf.constant(x) for n, x in pretraining_batch.items()}
-    loss, metrics = loss_fn(model, batch, loss_fn.normalizers(batch), None)
-    means = {name: float(m[0] / m[1]) for name, m in metrics.items()}
-    del means["tokens"]
-    assert result == pytest.approx({"loss": float(loss)} | means, rel=1e-5)
 
 
 def test_all_batches_have_one_static_size(toy, examples, two_replicas):

@@ -83,16 +83,6 @@ def test_float32_islands(policy, small_config, pretraining_batch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("policy", ["float32"], indirect=True)
-def test_float32_computes_nothing_in_half(
-    policy, small_config, pretraining_batch
-):
-    found, _, _ = dtypes_of_a_step(small_config, pretraining_batch)
-    for kind, dtypes in found.items():
-        assert not set(dtypes) & set(HALVES.values()), kind
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("policy", ["mixed_float16"], indirect=True)
 def test_loss_scale_recovers_from_an_overflow(
     policy, one_device, small_config, pretraining_batch
