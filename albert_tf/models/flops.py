@@ -10,17 +10,18 @@ from __future__ import annotations
 from albert_tf.config import AlbertConfig
 
 
-def pretraining_forward_flops(
+def pretraining_step_flops(
     config: AlbertConfig,
     length: int,
     predictions: int,
     sentence_order: bool = True,
     sequences: int = 1,
 ) -> int:
-    """Returns the operations of an example's forward pass in pretraining.
+    """Returns the operations of an example in a training step.
 
     Padding is included, as it is computed. The last block only computes the
-    rows that the heads read.
+    rows that the heads read. The gradient of a product takes two products of
+    the same size. Recomputation by rematerialization is not included.
 
     Args:
       config: the architecture.
@@ -29,13 +30,12 @@ def pretraining_forward_flops(
       sentence_order: whether the pooler and the SOP head are computed.
       sequences: maximum number of sequences per row.
     """
-    h = config.hidden_size
     read = predictions + sequences  # the first token of each sequence
-    operations = encoder_flops(config, length, read)
-    operations += mlm_head_flops(config, predictions)
+    forward = encoder_flops(config, length, read)
+    forward += mlm_head_flops(config, predictions)
     if sentence_order:
-        operations += 2 * sequences * (h * h + 2 * h)
-    return operations
+        forward += sentence_order_flops(config, sequences)
+    return 3 * forward
 
 
 def encoder_flops(config: AlbertConfig, length: int, read: int) -> int:
@@ -64,22 +64,10 @@ def mlm_head_flops(config: AlbertConfig, predictions: int) -> int:
     return 2 * predictions * (h * e + e * config.vocab_size)
 
 
-def pretraining_step_flops(
-    config: AlbertConfig,
-    length: int,
-    predictions: int,
-    sentence_order: bool = True,
-    sequences: int = 1,
-) -> int:
-    """Returns the operations of an example in a training step.
-
-    The gradient of a product takes two products of the same size. Recomputation
-    by rematerialization is not included. For the arguments, see
-    `pretraining_forward_flops`.
-    """
-    return 3 * pretraining_forward_flops(
-        config, length, predictions, sentence_order, sequences
-    )
+def sentence_order_flops(config: AlbertConfig, sequences: int) -> int:
+    """Returns the operations of pooler and SOP head in the forward pass."""
+    h = config.hidden_size
+    return 2 * sequences * (h * h + 2 * h)
 
 
 def _block(rows: int, length: int, hidden: int, intermediate: int) -> int:

@@ -18,7 +18,11 @@ from albert_tf.layers.core import activation, dense
 from albert_tf.layers.dropout import random_seed
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.flops import encoder_flops, mlm_head_flops
+from albert_tf.models.flops import (
+    encoder_flops,
+    mlm_head_flops,
+    sentence_order_flops,
+)
 from albert_tf.models.pretrainer import MaskedLMHead
 from albert_tf.objectives.objective import (
     Batch,
@@ -281,7 +285,7 @@ class ReplacedTokenDetection(Objective):
         forward += encoder_flops(config, length, length)
         forward += 2 * length * (h * h + h)
         if self.pair_task != "none":
-            forward += 2 * sequences * (h * h + 2 * h)
+            forward += sentence_order_flops(config, sequences)
         return 3 * forward
 
     def _generator_sizes(self, config: AlbertConfig) -> tuple[int, int]:

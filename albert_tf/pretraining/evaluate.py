@@ -116,20 +116,21 @@ def evaluate_checkpoints(
         records do not fit its model; after the last one, if checkpoints could
         not be read.
     """
-    for path in checkpoints:
-        config = load_run_config(_run_of(path))
+    described = {path: _describe(path) for path in checkpoints}
+    for path, (config, _) in described.items():
         records.check_model(config)
         _check_vocabulary(_run_of(path), records)
-        warn_of_untrained_positions(
-            _trained_config(path, config), records.max_seq_length
-        )
+        warn_of_untrained_positions(config, records.max_seq_length)
     check_runs(checkpoints)
-    architectures = {path: _architecture(path, records) for path in checkpoints}
     baselines = records.baselines()
     scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
     damaged = []
-    for path, key in architectures.items():
-        config = key[0]
+    for path, (config, settings) in described.items():
+        key = (
+            config.replace(trained_positions=None),
+            settings.get("precision", "float32"),
+            objective_of(settings | {"pair_task": records.pair_task}, records),
+        )
         if key not in scorers:
             scorers[key] = _make_scorer(*key, records, batch_size)
         model, score = scorers[key]
@@ -139,14 +140,14 @@ def evaluate_checkpoints(
             damaged.append(str(error))
             continue
         evaluate = functools.partial(score, max_steps)
-        trained = _trained_config(path, config).num_trained_positions
+        trained = config.num_trained_positions
         if trained < records.max_seq_length:
             evaluate = on_repeated_positions(evaluate, model, trained)
         with records.explained_errors(config):
             scores = evaluate()
         yield path, {"step": step} | scores | baselines
     if damaged:
-        others = len(architectures) - len(damaged)
+        others = len(described) - len(damaged)
         text = f"; the other {others} were scored" if others else ""
         raise InputError("; ".join(damaged) + text)
 
@@ -247,33 +248,16 @@ def _evaluate_saved(
     return scores | records.baselines()
 
 
-def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
-    """Returns the architecture with `trained_positions` of a checkpoint."""
-    path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
-    if not exists(path):
-        return config
-    trained = typed(read_json(path), "trained_positions", int, source=path)
-    return config_of_checkpoint(
-        config.replace(trained_positions=trained),
-        read_settings(_run_of(checkpoint)),
-        os.path.basename(checkpoint),
-    )
-
-
-def _architecture(
-    checkpoint: str, records: Records
-) -> tuple[AlbertConfig, str, Objective]:
-    """Returns architecture, precision and objective of a checkpoint's run."""
+def _describe(checkpoint: str) -> tuple[AlbertConfig, dict[str, Any]]:
+    """Returns the architecture of a checkpoint, and the run's settings."""
     run_dir = _run_of(checkpoint)
-    settings = read_settings(run_dir)
-    objective = objective_of(
-        settings | {"pair_task": records.pair_task}, records
-    )
-    precision = settings.get("precision", "float32")
-    config = config_of_checkpoint(
-        load_run_config(run_dir), settings, os.path.basename(checkpoint)
-    )
-    return config.replace(trained_positions=None), precision, objective
+    config, settings = load_run_config(run_dir), read_settings(run_dir)
+    path = os.path.join(run_dir, CONFIG_FILE)
+    if exists(path):
+        trained = typed(read_json(path), "trained_positions", int, source=path)
+        config = config.replace(trained_positions=trained)
+    name = os.path.basename(checkpoint)
+    return config_of_checkpoint(config, settings, name), settings
 
 
 def check_runs(checkpoints: Iterable[str]) -> None:

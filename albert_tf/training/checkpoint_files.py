@@ -90,6 +90,11 @@ def read_time(prefix: str) -> tuple[float, ...]:
         return ()  # A damaged checkpoint is reported when it is restored.
 
 
+def _checkpoints_in(folder: str) -> dict[int, str]:
+    """Returns the checkpoints of a run's folder, or in a folder of them."""
+    return run_checkpoints(folder) or list_checkpoints(folder)
+
+
 def find_checkpoint(path: str | os.PathLike[str]) -> str:
     """Finds one checkpoint of a run.
 
@@ -107,11 +112,9 @@ def find_checkpoint(path: str | os.PathLike[str]) -> str:
     path = os.fspath(path)
     if tf.io.gfile.exists(path + ".index"):
         return path
+    if found := _checkpoints_in(path):
+        return found[max(found)]
     parent, name = os.path.split(path)
-    for folder in (os.path.join(path, FOLDER), path):
-        found = list_checkpoints(folder)
-        if found:
-            return found[max(found)]
     if name == BEST:
         for folder in (os.path.join(parent, FOLDER), parent):
             best = read_best(folder)
@@ -227,9 +230,7 @@ def _checkpoints_of(path: str) -> dict[int, str]:
     """Returns step -> checkpoint, for a checkpoint file or a folder."""
     path = path.rstrip("/")
     if tf.io.gfile.isdir(path):
-        return list_checkpoints(os.path.join(path, FOLDER)) or list_checkpoints(
-            path
-        )
+        return _checkpoints_in(path)
     match = re.fullmatch(r"(.*step-(\d+))\.(index|data-.*)", path)
     if match and tf.io.gfile.exists(f"{match[1]}.index"):
         return {int(match[2]): match[1]}

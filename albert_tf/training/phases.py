@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.training.config import BatchRange, TrainingConfig
+from albert_tf.training.config import BatchRange
 from albert_tf.training.divergence import batches_from
-from albert_tf.training.input import GlobalBatches, slice_size
+from albert_tf.training.input import GlobalBatches
 from albert_tf.training.loss import Loss
-from albert_tf.training.optimizers import Optimizer
-from albert_tf.training.train_step import TrainStep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,38 +76,6 @@ class TrainingPhase:
             return read(context)
 
         return GlobalBatches(read(), per_host_fn)
-
-    def train_step(
-        self,
-        config: TrainingConfig,
-        model: Any,
-        optimizer: Optimizer,
-        *,
-        batch_size: int,
-        replicas: int,
-        **state: Any,
-    ) -> TrainStep:
-        """Returns the train step of the phase.
-
-        Args:
-          config: settings of the run.
-          model: the model of the run.
-          optimizer: its optimizer.
-          batch_size: examples per global batch.
-          replicas: number of replicas.
-          **state: `loss_scale` and `averages` of `TrainStep`.
-        """
-        micro_batches = self.gradient_accumulation_steps
-        return TrainStep(
-            dataclasses.replace(
-                config, gradient_accumulation_steps=micro_batches
-            ),
-            model,
-            self.loss,
-            optimizer,
-            micro_batch_size=slice_size(batch_size, replicas, micro_batches),
-            **state,
-        )
 
 
 class PhaseSequence:

@@ -34,6 +34,7 @@ from albert_tf.training.evaluations import Evaluate, Evaluations
 from albert_tf.training.input import (
     GlobalBatches,
     check_batches,
+    slice_size,
     static_batch_size,
 )
 from albert_tf.training.logging import (
@@ -394,12 +395,17 @@ class _Run:
         return end, current
 
     def _prepare(self, phase: TrainingPhase, batch_size: int) -> _CurrentPhase:
-        train_step = phase.train_step(
-            self.config,
+        micro_batches = phase.gradient_accumulation_steps
+        train_step = TrainStep(
+            dataclasses.replace(
+                self.config, gradient_accumulation_steps=micro_batches
+            ),
             self.model,
+            phase.loss,
             self.optimizer,
-            batch_size=batch_size,
-            replicas=self.strategy.num_replicas_in_sync,
+            micro_batch_size=slice_size(
+                batch_size, self.strategy.num_replicas_in_sync, micro_batches
+            ),
             loss_scale=self.loss_scale,
             averages=self.averages,
         )

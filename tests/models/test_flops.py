@@ -3,10 +3,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.flops import (
-    pretraining_forward_flops,
-    pretraining_step_flops,
-)
+from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
@@ -118,10 +115,8 @@ def test_formula_counts_what_the_graph_computes(changes, sentence_order):
 
     sizes = (config, LENGTH, PREDICTIONS, sentence_order, packed or 1)
     forward = graph_of(loss)
-    expected = BATCH * pretraining_forward_flops(*sizes)
-    assert profiled_flops(forward) == expected
-    assert flops_by_shapes(forward) == expected
     step = BATCH * pretraining_step_flops(*sizes)
-    assert step == 3 * expected
+    assert profiled_flops(forward) == step / 3
+    assert flops_by_shapes(forward) == step / 3
     if packed or not changes:  # Tracing the gradients takes a second.
         assert flops_by_shapes(graph_of(gradients)) == step
