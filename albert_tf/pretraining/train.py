@@ -139,12 +139,12 @@ def pretrain(
 
         model = run.make_model(make)
         training = _Phases(config, phases, objectives, trained, model, strategy)
-        parts = [training.phase(number) for number in range(len(phases))]
         with contextlib.ExitStack() as stack:
             for phase in phases:
                 stack.enter_context(
                     phase.original.explained_errors(config.architecture)
                 )
+            parts = [training.phase(number) for number in range(len(phases))]
             result = run.train(
                 model,
                 parts[0].loss,
