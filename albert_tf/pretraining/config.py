@@ -348,8 +348,7 @@ class PretrainConfig(RunConfig):
     def free_on_resume(self) -> tuple[str, ...]:
         """Names of the settings that may change when a run is resumed.
 
-        Those of the length are also checked by `check_past_rates` and
-        `check_past_phases`.
+        Those of the length are also checked by `check_past`.
         """
         free = super().free_on_resume
         if self.schedule == "warmup_stable_decay":

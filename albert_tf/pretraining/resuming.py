@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,25 +20,38 @@ from albert_tf.training.run_folder import FILE, read_settings
 from albert_tf.training.time_budget import TimeBudget
 
 
-def check_past_rates(config: PretrainConfig) -> None:
-    """Checks that the updates of a resumed run had the right learning rates.
+def check_past(config: PretrainConfig, settings: Mapping[str, Any]) -> None:
+    """Checks that the past updates of a resumed run were those of its settings.
 
-    With the schedule "warmup_stable_decay", `num_train_steps` and `decay_steps`
-    may change when a run is resumed, but not the learning rates of the updates
-    up to the newest checkpoint.
+    With the schedule "warmup_stable_decay", `num_train_steps`, `decay_steps`
+    and the lengths of phases may change when a run is resumed, but neither the
+    learning rates nor the phases of the updates up to the newest checkpoint.
+
+    Args:
+      config: the settings of the run.
+      settings: the settings for `run.json`.
 
     Raises:
-      InputError: if the rate of an update differs, or more updates are done
-        than `num_train_steps`.
+      InputError: if an update would have had another rate or phase, more
+        updates are done than `num_train_steps`, or the phases differ in another
+        setting than `steps`.
     """
     folder = os.fspath(config.output)
     if "num_train_steps" not in config.free_on_resume:
-        return
+        return  # `open_run_folder` compares them if the run is resumed.
     if not tf.io.gfile.exists(os.path.join(folder, FILE)):
         return
     old = config.default_settings() | read_settings(folder)
     if old["schedule"] != config.schedule:
         return  # `open_run_folder` reports the difference.
+    _check_rates(folder, config, old)
+    if run_checkpoints(folder):
+        _check_phases(folder, old["phases"], settings.get("phases", ()))
+
+
+def _check_rates(
+    folder: str, config: PretrainConfig, old: Mapping[str, Any]
+) -> None:
     lengths = ("num_train_steps", "decay_steps")
     if any(old[name] != getattr(config, name) for name in lengths):
         _check_time_is_left(folder)
@@ -91,28 +104,11 @@ def _check_time_is_left(folder: str) -> None:
         )
 
 
-def check_past_phases(
-    config: PretrainConfig, settings: Mapping[str, Any]
+def _check_phases(
+    folder: str,
+    old: Sequence[Mapping[str, Any]],
+    new: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Checks that the updates of a resumed run were made in the right phases.
-
-    With the schedule "warmup_stable_decay", phases may change their lengths
-    when a run is resumed, but not for the updates up to the newest checkpoint.
-
-    Args:
-      config: the settings of the run.
-      settings: the settings for `run.json`.
-
-    Raises:
-      InputError: if an update would have been made in another phase, or the
-        phases differ in another setting than `steps`.
-    """
-    folder = os.fspath(config.output)
-    if not tf.io.gfile.exists(os.path.join(folder, FILE)):
-        return
-    old, new = (x.get("phases", ()) for x in (read_settings(folder), settings))
-    if "phases" not in config.free_on_resume or not run_checkpoints(folder):
-        return  # `open_run_folder` compares them if the run is resumed.
     if len(old) != len(new):
         raise InputError(
             f"{folder} holds a run of {len(old) or 'no'} phases, not "

@@ -40,10 +40,7 @@ from albert_tf.pretraining.positions import (
     on_repeated_positions,
     repeat_trained_positions,
 )
-from albert_tf.pretraining.resuming import (
-    check_past_phases,
-    check_past_rates,
-)
+from albert_tf.pretraining.resuming import check_past
 from albert_tf.pretraining.schedule import make_schedule
 from albert_tf.pretraining.summary import start_summary, warn_of_plateau
 from albert_tf.settings import takes
@@ -117,8 +114,7 @@ def pretrain(
     if "nsp" in [objective.pair_task for objective in objectives]:
         settings["pair_task"] = "nsp"
     make_schedule(config)  # Raises if it is not possible.
-    check_past_rates(config)
-    check_past_phases(config, settings)
+    check_past(config, settings)
     with open_run(
         config,
         settings,

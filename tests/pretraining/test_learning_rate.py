@@ -6,7 +6,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.resuming import check_past_rates
+from albert_tf.pretraining.resuming import check_past
 from albert_tf.pretraining.schedule import make_schedule
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training import schedules
@@ -129,6 +129,10 @@ def with_decay(folder, steps=100, **changes):
     return settings(steps, schedule=schedule, output=folder, **changes)
 
 
+def past(config):
+    check_past(config, config.settings())
+
+
 def stopped(folder, step, **changes):
     """Makes the folder of a run with a checkpoint of a step."""
     config = with_decay(folder, **changes)
@@ -139,12 +143,12 @@ def stopped(folder, step, **changes):
 
 
 def test_constant_phase_may_be_extended_or_decayed(tmp_path):
-    check_past_rates(with_decay(tmp_path / "new"))
+    past(with_decay(tmp_path / "new"))
     stopped(tmp_path, 60, decay_steps=20)
     # The last one: the first step of a decay has the peak still.
     longer = [(1000, 20), (1000, 0), (60, 0), (80, 20), (100, 40), (80, 21)]
     for steps, decay in longer:
-        check_past_rates(with_decay(tmp_path, steps, decay_steps=decay))
+        past(with_decay(tmp_path, steps, decay_steps=decay))
 
 
 def test_changed_rates_of_past_steps_are_an_error(tmp_path):
@@ -159,7 +163,7 @@ def test_changed_rates_of_past_steps_are_an_error(tmp_path):
         (50, 0, "60 steps are done, more than"),
     ):
         with pytest.raises(InputError, match=message):
-            check_past_rates(with_decay(tmp_path, steps, decay_steps=decay))
+            past(with_decay(tmp_path, steps, decay_steps=decay))
 
 
 def test_other_schedules_keep_their_length():
