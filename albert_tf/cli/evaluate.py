@@ -119,7 +119,7 @@ def print_score_table(
     Args:
       scored: path and scores of each checkpoint, from `evaluate_checkpoints`.
       baselines: result of `Records.baselines`, printed in the first rows.
-      width: width of the first column, in characters.
+      width: width of the paths, in characters.
     """
     from albert_tf.analysis.runs import baseline_rows
 
@@ -136,7 +136,9 @@ def print_score_table(
     for path, scores in scored:
         if not metrics:
             metrics = [x for x in scores if x not in {"step", *baselines}]
+            known = baseline_rows(metrics, baselines)
+            width = max(width, *map(len, known), len("checkpoint"))
             row("checkpoint", "step", metrics)
-            for label, cells in baseline_rows(metrics, baselines).items():
+            for label, cells in known.items():
                 row(label, "", cells)
         row(path, f"{scores['step']:,}", [f"{scores[x]:.4f}" for x in metrics])

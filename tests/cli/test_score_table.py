@@ -15,10 +15,10 @@ def test_rows_are_printed_as_checkpoints_are_scored(capsys):
     shown.append(capsys.readouterr().out)
     assert shown == [
         "",
-        "checkpoint          step    loss  mlm_accuracy\n"
-        "most frequent token                     0.0500\n"
-        "run/step-900         900  2.0000        0.2500\n",
-        "run/step-1000      1,000  2.0000        0.2500\n",
+        "checkpoint                step    loss  mlm_accuracy\n"
+        "most frequent token                           0.0500\n"
+        "run/step-900               900  2.0000        0.2500\n",
+        "run/step-1000            1,000  2.0000        0.2500\n",
     ]
 
 
