@@ -61,14 +61,6 @@ class StudyRow:
     sentence_order: SentenceOrder = "sop"
     grown_from: tuple[Mapping[str, str | float], ...] = ()
 
-    def architecture(self, base: AlbertConfig) -> AlbertConfig:
-        """Returns the row's architecture.
-
-        Raises:
-          InputError: If a field is unknown or its value is invalid.
-        """
-        return self._architecture(base, self.values)
-
     def stages(self, base: AlbertConfig) -> list[AlbertConfig]:
         """Returns the models that are trained one after another.
 
@@ -80,14 +72,21 @@ class StudyRow:
         """
         values = [{**self.values, **stage} for stage in self.grown_from]
         return [
-            _canonical(self._architecture(base, each))
+            _canonical(self.architecture(base, each))
             for each in [*values, self.values]
         ]
 
-    def _architecture(
-        self, base: AlbertConfig, values: Mapping[str, str | float]
+    def architecture(
+        self,
+        base: AlbertConfig,
+        values: Mapping[str, str | float] | None = None,
     ) -> AlbertConfig:
-        changes = dict(values)
+        """Returns the row's architecture, or one with other `values`.
+
+        Raises:
+          InputError: If a field is unknown or its value is invalid.
+        """
+        changes = dict(self.values if values is None else values)
         for field, factor in self.factors.items():
             fields = [field]
             if field == "hidden_size":
