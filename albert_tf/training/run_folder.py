@@ -61,14 +61,14 @@ class RunFolder:
     """
 
     path: str
-    settings: Mapping[str, Any]
+    settings: dict[str, Any]
     files: Mapping[str, str | bytes]
     command_files: Mapping[str, str]
     may_change: Collection[str]
     defaults: dict[str, Any]
     strategy: tf.distribute.Strategy
     resumes: bool = False
-    _old: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    _old: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self) -> None:
         """Checks that the folder is free for the run, or holds it already.
@@ -140,7 +140,7 @@ class RunFolder:
             }
         )
 
-    def _check_settings(self, old: Mapping[str, Any]) -> None:
+    def _check_settings(self, old: dict[str, Any]) -> None:
         old, new = self.defaults | old, self.defaults | self.settings
         if ("data" in old) != ("data" in new):  # of a fine-tuning task
             kind = "fine-tuning" if "data" in old else "pretraining"

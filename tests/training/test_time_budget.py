@@ -149,22 +149,19 @@ def test_other_schedules_decay_in_a_fifth_of_all_steps(
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("second", [20, 70])
-def test_several_phases_end_in_time(train, tmp_path, second):
-    """In the second phase or before it, with the same decay."""
-    phases = {"first_steps": (0, second, 5000)}
+def test_several_phases_end_in_time(train, tmp_path):
     run, plain = tmp_path / "run", tmp_path / "plain"
-    timed = {"num_train_steps": MANY, "max_minutes": 0.04}
+    timed = {"num_train_steps": MANY, "max_minutes": 0.1}
+    phases = {"first_steps": (0, 20, 5000)}
     result = train(run, stable(MANY, 10), 0.03, **phases, **timed)
-    _, first, steps = read_time(newest(run))
-    assert (result.steps, steps) == (first + 10, 10)
-    assert (second < result.steps) == (second == 20)
-    phases["first_steps"] = [x for x in (0, second) if x < result.steps]
+    _, first, decay = map(int, read_time(newest(run)))
     length = result.steps
-    train(plain, stable(length, 10), num_train_steps=length, **phases)
+    assert 20 < length == first + decay < 5000
+    phases = {"first_steps": (0, 20)}
+    train(plain, stable(length, decay), num_train_steps=length, **phases)
     assert_same(run, plain, rtol=1e-5)
-    result = train(run, stable(MANY, 10), first_steps=(0, second), **timed)
-    assert result.steps == length  # It has ended.
+    # It has ended, whatever phases would follow.
+    assert train(run, stable(MANY, 10), **phases, **timed).steps == length
 
 
 def test_time_of_earlier_commands_counts(train, tmp_path):
