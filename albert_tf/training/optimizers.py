@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -71,9 +71,6 @@ class Optimizer(abc.ABC):
         0. The slot `updates` then counts the updates.
     """
 
-    # Names of the slots of a variable, each of its shape.
-    SLOTS: ClassVar[tuple[str, ...]] = ()
-
     def __init__(
         self,
         weight_decay: float = 0.01,
@@ -89,9 +86,9 @@ class Optimizer(abc.ABC):
         self._variables: dict[str, tf.Variable] = {}
         self._slots: dict[str, tf.Variable] = {}
 
+    @abc.abstractmethod
     def slot_shapes(self, shape: tf.TensorShape) -> dict[str, tf.TensorShape]:
-        """Returns the shapes of the slots of a variable, by name."""
-        return dict.fromkeys(self.SLOTS, shape)
+        """Returns slot -> its shape, of a variable of this shape."""
 
     @abc.abstractmethod
     def direction(
@@ -287,8 +284,6 @@ class AdamW(Optimizer):
       **arguments: further arguments of `Optimizer`.
     """
 
-    SLOTS = ("adam_m", "adam_v")
-
     def __init__(
         self,
         weight_decay: float = 0.01,
@@ -301,6 +296,10 @@ class AdamW(Optimizer):
         self._beta_1 = beta_1
         self._beta_2 = beta_2
         self._epsilon = epsilon
+
+    def slot_shapes(self, shape):
+        """Returns the shapes of the moments."""
+        return {"adam_m": shape, "adam_v": shape}
 
     def direction(self, gradient, slots, count):
         """Returns the direction, and the next moments."""
