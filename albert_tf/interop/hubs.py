@@ -6,6 +6,7 @@ credentials and progress bars. Both libraries are optional and imported lazily.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import pathlib
@@ -16,8 +17,11 @@ from collections.abc import Collection
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import check_not_web_address
-from albert_tf.interop.known_names import CONNECT, did_you_mean, released_name
-from albert_tf.pretrained_models import local_or_packaged
+from albert_tf.pretrained_models import (
+    DEFAULT,
+    local_or_packaged,
+    packaged_names,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +34,11 @@ def _first_line(error: Exception) -> str:
     return line if len(line) <= 160 else f"{line[:157]}..."
 
 
+# What to do without a network, for error messages.
+_CONNECT = (
+    "connect, or give a folder that was copied from another machine, or "
+    f'"{DEFAULT}", which is part of albert_tf'
+)
 _EXAMPLE = "albert/albert-base-v2"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Formats of weights in order of preference: the file that identifies a format,
@@ -150,8 +159,8 @@ def _hugging_face_problem(error: Exception) -> str:
     if isinstance(error, errors.HfHubHTTPError):
         return f"the hub responded with an error ({_first_line(error)})"
     if isinstance(error, errors.OfflineModeIsEnabled):
-        return f"HF_HUB_OFFLINE is set; unset it and {CONNECT}"
-    return f"the hub cannot be reached ({_first_line(error)}); {CONNECT}"
+        return f"HF_HUB_OFFLINE is set; unset it and {_CONNECT}"
+    return f"the hub cannot be reached ({_first_line(error)}); {_CONNECT}"
 
 
 def _weight_files(files: Collection[str]) -> list[str]:
@@ -280,7 +289,7 @@ def _kaggle_problem(error: Exception) -> str:
         return "Kaggle has no such model, variation or version"
     if status is not None:
         return f"Kaggle responded with an error ({_first_line(error)})"
-    return f"Kaggle cannot be reached ({_first_line(error)}); {CONNECT}"
+    return f"Kaggle cannot be reached ({_first_line(error)}); {_CONNECT}"
 
 
 _FORMS = (
@@ -340,7 +349,7 @@ def resolve(name: str, *, revision: str | None = None) -> str:
         repo = f"albert/{repo}"
     if not _is_repo(repo) or not (is_address or is_bare):
         raise InputError(
-            f"no such file or folder: {name!r}{did_you_mean(name)}; a name on "
+            f"no such file or folder: {name!r}{_did_you_mean(name)}; a name on "
             f"a hub is {_FORMS}"
         )
     if marked and not named_revision:
@@ -376,7 +385,7 @@ def _handle_of_address(name: str) -> str:
         if host == "tfhub.dev":
             check_not_web_address(
                 name,
-                f'a checkpoint such as "{released_name(name) or _EXAMPLE}", '
+                f'a checkpoint such as "{_released_name(name) or _EXAMPLE}", '
                 "or the handle shown at this address: "
                 "kaggle://owner/model/framework/variation",
             )
@@ -404,3 +413,44 @@ def _kaggle_handle(name: str, parts: list[str]) -> str:
         f"{name}: not the address of one variation of a Kaggle model; give it "
         "as kaggle://owner/model/framework/variation[/version]"
     )
+
+
+# The preset's name in KerasHub, such as albert_extra_large_en_uncased.
+_KERAS_HUB = re.compile(
+    r"albert_((extra_){0,2}large|base)_en_uncased", re.IGNORECASE
+)
+_KERAS_HUB_HANDLE = "kaggle://keras/albert/keras/"
+# Google's archives and TF-Hub handles, with underscores or hyphens, such as
+# albert_base_v2, google/albert_base/3 and tensorflow/albert_en_base/2.
+_RELEASED = re.compile(
+    r"(?:.*/)?albert[-_](?:en[-_])?(x{0,2}large|base|preprocess)"
+    r"(?:(?:[-_]v|/)(\d))?(?:\.tar\.gz)?/?",
+    re.IGNORECASE,
+)
+
+
+def _did_you_mean(name: str) -> str:
+    """Returns "; did you mean ..." for a name that is close to a model's.
+
+    For others, it says which models are part of the package.
+    """
+    names = packaged_names()
+    spelled = name.rstrip("/").replace("-", "_").lower()
+    close = difflib.get_close_matches(spelled, names, n=1, cutoff=0.8)
+    if known := _released_name(name) or "".join(close):
+        return f'; did you mean "{known}"?'
+    packaged = ", ".join(f'"{name}"' for name in names)
+    return f"; a name that needs no download is {packaged}"
+
+
+def _released_name(name: str) -> str:
+    """Returns the name of a released model that a hub has, or ""."""
+    if "/" not in name and (match := _KERAS_HUB.fullmatch(name)):
+        return f"{_KERAS_HUB_HANDLE}{match[0].lower()}"
+    if match := _RELEASED.fullmatch(name):
+        size, version = match[1].lower(), match[2]
+        # TF-Hub's first version has the weights of v1, later ones those of v2.
+        release = "v1" if version == "1" and "_en_" not in name else "v2"
+        size = "base" if size == "preprocess" else size
+        return f"albert/albert-{size}-{release}"
+    return ""
