@@ -42,7 +42,6 @@ def test_other_backends_train_alike(
     backend, objective, batch, config, run_script, tmp_path
 ):
     """Equal losses of masked words; samples of generators are others."""
-    config = config.replace(num_hidden_layers=1)
     model = objective.make_model(config)
     weights = {f"weight/{v.path}": np.asarray(v) for v in model.weights}
     np.savez(tmp_path / "in.npz", **batch, **weights)
