@@ -25,6 +25,7 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
 from albert_tf.pretrained_models import local_or_packaged
+from albert_tf.pretraining.initial_weights import check_tokenizer
 from albert_tf.pretraining.phase_records import objective_of
 from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.schema import typed
@@ -225,6 +226,7 @@ def _evaluate_saved(
 ) -> dict[str, float]:
     """Evaluates a checkpoint that is not of a run."""
     checkpoint = open_checkpoint(path, head="classifier_head")
+    check_tokenizer(f"run={os.fspath(path)}", checkpoint, records.tokenizer)
     records.check_model(checkpoint.config)
     objective = objective_of(checkpoint.objective, records)
     heads = {

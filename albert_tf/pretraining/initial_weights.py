@@ -80,40 +80,45 @@ class InitialWeights:
                 f"not that in {report}; restore it or use another folder"
             )
 
-    def check_tokenizer(self, tokenizer: Tokenizer | None) -> None:
-        """Checks that records have the vocabulary of the checkpoint.
 
-        The pieces and the treatment of case and accents must be the same;
-        KerasHub's tokenizers do not record the latter. Without a tokenizer of
-        checkpoint or records, `Records.check_model` compares only the sizes.
+def check_tokenizer(
+    name: str, checkpoint: Checkpoint, tokenizer: Tokenizer | None
+) -> None:
+    """Checks that records have the vocabulary of a checkpoint.
 
-        Args:
-          tokenizer: tokenizer of the records, if they have one.
+    The pieces and the treatment of case and accents must be the same;
+    KerasHub's tokenizers do not record the latter. Without a tokenizer of
+    checkpoint or records, `Records.check_model` compares only the sizes.
 
-        Raises:
-          InputError: if the vocabularies differ; the message says where.
-        """
-        ours = self.checkpoint.tokenizer
-        if ours is None or tokenizer is None:
-            return
-        if ours.fingerprint != tokenizer.fingerprint:
-            difference = _first_difference(ours, tokenizer)
-            if difference:
-                raise InputError(
-                    f"init_from={self.path}: its vocabulary is not that of the "
-                    f"records: {difference}; make the records with the "
-                    "tokenizer of the checkpoint"
-                )
-        if self.checkpoint.format == "KerasHub":
-            return
-        for name in _CASE:
-            before, after = ours.settings[name], tokenizer.settings[name]
-            if before != after:
-                raise InputError(
-                    f"init_from={self.path}: its tokenizer has "
-                    f"{name}={before}, that of the records {name}={after}; "
-                    "make the records with the tokenizer of the checkpoint"
-                )
+    Args:
+      name: setting and path of the checkpoint, for error messages.
+      checkpoint: the checkpoint.
+      tokenizer: tokenizer of the records, if they have one.
+
+    Raises:
+      InputError: if the vocabularies differ; the message says where.
+    """
+    ours = checkpoint.tokenizer
+    if ours is None or tokenizer is None:
+        return
+    if ours.fingerprint != tokenizer.fingerprint:
+        difference = _first_difference(ours, tokenizer)
+        if difference:
+            raise InputError(
+                f"{name}: its vocabulary is not that of the records: "
+                f"{difference}; make the records with the tokenizer of the "
+                "checkpoint"
+            )
+    if checkpoint.format == "KerasHub":
+        return
+    for setting in _CASE:
+        before, after = ours.settings[setting], tokenizer.settings[setting]
+        if before != after:
+            raise InputError(
+                f"{name}: its tokenizer has {setting}={before}, that of the "
+                f"records {setting}={after}; make the records with the "
+                "tokenizer of the checkpoint"
+            )
 
 
 def resolve_initial_weights(

@@ -26,6 +26,7 @@ from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
+    check_tokenizer,
     resolve_initial_weights,
 )
 from albert_tf.pretraining.phase_records import (
@@ -169,7 +170,8 @@ def _check_records(
     """Checks that records fit the model and its initial weights."""
     tokenizer = records.tokenizer
     if initial:
-        initial.check_tokenizer(tokenizer)
+        name = f"init_from={initial.path}"
+        check_tokenizer(name, initial.checkpoint, tokenizer)
     if tokenizer and tokenizer.vocab_size != config.architecture.vocab_size:
         raise InputError(
             f"records {config.input}: made with a vocabulary of "

@@ -284,6 +284,10 @@ BAD_INPUT = {
         ("--run=start --from=tfds", "--from requires --model"),
         ("--run=absent --input=absent", "absent"),
         ("--run= --input=data", "run='' must not be empty"),
+        (
+            "--run=albert_tiny_en --input=data --split=train",
+            "its vocabulary is",
+        ),
         ("--run=start --input=data --max_eval_steps=-1", "must be at least 0"),
     ],
     "convert": [

@@ -19,7 +19,10 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
 )
-from albert_tf.pretraining.initial_weights import resolve_initial_weights
+from albert_tf.pretraining.initial_weights import (
+    check_tokenizer,
+    resolve_initial_weights,
+)
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.training.evaluation import Evaluator
@@ -258,8 +261,8 @@ def test_different_vocabularies_are_an_error(
         records, tmp_path, init_from=STORED / "keras_hub_classifier"
     )
     _, initial = resolve_initial_weights(config)
-    initial.check_tokenizer(open_records(cased).tokenizer)
-    initial.check_tokenizer(None)
+    for tokenizer in (open_records(cased).tokenizer, None):
+        check_tokenizer("", initial.checkpoint, tokenizer)
 
 
 def _with_two_pieces_exchanged(model, folder):
