@@ -34,7 +34,8 @@ from albert_tf.exporting.litert_conversion import (
     signature_runner,
 )
 from albert_tf.exporting.runtimes import task_program
-from albert_tf.finetuning.data import examples_from_lines, labelled_examples
+from albert_tf.finetuning.data import labelled_examples
+from albert_tf.finetuning.example_texts import examples_from_lines
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.models.encoder import AlbertEncoder

@@ -29,6 +29,7 @@ from albert_tf.exporting.text_encoder import export_text_encoder
 from albert_tf.exporting.web_page import page_scripts, write_web_page
 from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
+from albert_tf.finetuning.serving import ServingGraph
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.encoder import AlbertEncoder
@@ -94,7 +95,7 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
     }
     if config.kind == "task":
         packed = config.is_packed(task=True)
-        graph = task_type.serving_graph(loaded.model, packed=packed)
+        graph = ServingGraph(task_type, loaded.model, packed=packed)
         export_task(
             graph, config.output, overwrite=config.overwrite, **arguments
         )

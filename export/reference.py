@@ -18,6 +18,12 @@ from albert_tf.exporting.huggingface_layout import (
     huggingface_program,
 )
 from albert_tf.exporting.runtimes import task_program
+from albert_tf.finetuning.example_texts import (
+    make_example,
+    sample_texts,
+    served_arrays,
+    serving_inputs,
+)
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.task_config import TaskConfig
@@ -178,10 +184,13 @@ def _text_encoder_cases(
 
 def _task_cases(model: Path, settings: Mapping[str, Any]) -> Iterator[Case]:
     predictor = Predictor(model, settings)
-    examples = predictor.task_type.sample_examples(_TEXTS)
-    inputs, outputs = predictor.task_type.serving_arrays(
-        examples, predictor.predict_examples(examples).predictions
+    task_type = predictor.task_type
+    samples = sample_texts(task_type, _TEXTS)
+    examples = [make_example(task_type, x, "") for x in samples]
+    outputs = served_arrays(
+        task_type, predictor.predict_examples(examples).predictions
     )
+    inputs = serving_inputs(task_type, samples)
     yield Case("text", "serving_default", _strings(**inputs), outputs)
 
 

@@ -43,7 +43,12 @@ from albert_tf.exporting.manifest import (
 )
 from albert_tf.exporting.model_card import describe_export
 from albert_tf.files import PathPatterns, writing
-from albert_tf.finetuning.data import examples_from_lines, read_examples
+from albert_tf.finetuning.data import read_examples
+from albert_tf.finetuning.example_texts import (
+    examples_from_lines,
+    reads_lines,
+    text_ranks,
+)
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
@@ -296,15 +301,18 @@ def task_program(
       resizable: see `IdsProgram`.
     """
     task_type = loaded.task_type
+
+    def forward(model, inputs):
+        outputs = task_type.forward(model, inputs)
+        return {n: outputs[n] for n in task_type.runtime_outputs or outputs}
+
     return IdsProgram(
         model=loaded.model,
-        forward=lambda model, inputs: dict(
-            task_type.runtime_outputs(model, inputs)
-        ),
+        forward=forward,
         inputs=task_type.model_inputs,
         seq_length=task_type.max_seq_length,
         resizable=resizable,
-        has_pairs=task_type.has_pairs,
+        has_pairs=len(text_ranks(task_type)) > 1,
     )
 
 
@@ -360,7 +368,7 @@ def _calibration_examples(
     task_type: TaskType, patterns: PathPatterns
 ) -> Iterator[Any]:
     """Yields unlabelled examples from text files or files of the task."""
-    if task_type.reads_lines:
+    if reads_lines(task_type):
         yield from examples_from_lines(
             task_type,
             _text_lines(patterns),

@@ -46,7 +46,7 @@ def export_task(
     `export.json` in the folder has versions, config, weights and the task.
 
     Args:
-      graph: graph of the task, see `TaskType.serving_graph`.
+      graph: graph of the task.
       path: folder to create. It appears only when it is complete.
       task: the task for `export.json`, as JSON values.
       overwrite: whether to replace a SavedModel at `path`.

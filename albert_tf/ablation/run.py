@@ -18,9 +18,9 @@ from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, local_path, split_patterns
 from albert_tf.finetuning.registry import with_settings
 from albert_tf.finetuning.text_classification.examples import (
+    text_task_config,
     text_task_from_columns,
 )
-from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.training.run_folder import open_run_folder
 
 ALL = "all"

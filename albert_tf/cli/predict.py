@@ -17,13 +17,14 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from albert_tf.cli.flags import CommandFlags, require_flags
 from albert_tf.cli.text_lines import (
     STANDARD_INPUT,
     STDIN,
+    ResultsFlags,
     standard_input_lines,
 )
 from albert_tf.errors import InputError
@@ -35,24 +36,23 @@ from albert_tf.files import (
     split_patterns,
 )
 from albert_tf.finetuning.config import SourceConfig, column
-from albert_tf.finetuning.table_writer import (
-    Format,
+from albert_tf.finetuning.tables import (
     TableWriter,
     output_format,
 )
 from albert_tf.quiet_import import import_tensorflow
-from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting
 
 if TYPE_CHECKING:
     from albert_tf.finetuning.examples import BadExamples
     from albert_tf.finetuning.predictor import Predictions, Predictor
+    from albert_tf.finetuning.question_answering.answers import AnswerFiles
     from albert_tf.finetuning.task_config import TaskConfig
     from albert_tf.finetuning.task_type import TaskType
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictFlags(SourceConfig):
+class PredictFlags(ResultsFlags, SourceConfig):
     """Flags for models, inputs and outputs."""
 
     model: str = dataclasses.field(
@@ -92,12 +92,6 @@ class PredictFlags(SourceConfig):
         "If columns are given, whether --input begins with their names. "
         "Default: true if a column is given by name.",
     )
-    output: str | None = setting(None, "Output file. Default: standard output.")
-    format: Format | None = setting(
-        None,
-        "A table with tabs or commas, or JSON lines with all probabilities and "
-        "answers. Default: the extension of --output, otherwise tsv.",
-    )
     squad_output: str | None = setting(
         None,
         "Folder for predictions.json, nbest_predictions.json and, with the "
@@ -118,8 +112,6 @@ class PredictFlags(SourceConfig):
         "Questions with a higher null score are unanswerable. Default: the "
         "best threshold on the development set.",
     )
-    eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
-    runtime: Runtime = runtime_setting()
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -247,10 +239,14 @@ def _examples(
 ) -> Iterable[Any]:
     """Returns the examples, which are read lazily."""
     from albert_tf.finetuning import data
+    from albert_tf.finetuning.example_texts import (
+        examples_from_lines,
+        make_example,
+    )
 
     if given.texts:
         try:
-            return [task_type.example_from_fields(given.texts, "0")]
+            return [make_example(task_type, given.texts, "0")]
         except InputError as error:
             raise InputError(f"--{next(iter(given.texts))}: {error}") from None
     if given.input is not None:
@@ -259,93 +255,60 @@ def _examples(
             task_type, given.input, bad=bad, labelled=given.score
         )
     lines = standard_input_lines(bad.report)
-    return data.examples_from_lines(task_type, lines, STANDARD_INPUT, bad)
+    return examples_from_lines(task_type, lines, STANDARD_INPUT, bad)
 
 
 def _predict(
     predictor: Predictor, examples: Iterable[Any], given: PredictFlags
 ) -> None:
     """Writes predictions, and scores them with --score."""
-    from albert_tf.finetuning.evaluate import score_predictions
-    from albert_tf.finetuning.question_answering.answers import write_answers
-    from albert_tf.finetuning.question_answering.task import QuestionAnswering
+    from tqdm import tqdm
 
+    from albert_tf.finetuning.evaluate import score_predictions
+
+    task_type = predictor.task_type
     kept: list[Predictions] = []
     with contextlib.ExitStack() as stack:
-        squad_files = _squad_files(predictor.task_type, given, stack)
-        chunks = _written(predictor, examples, given, stack)
-        if given.score:
-            chunks = _kept(chunks, kept)
-        if squad_files and isinstance(predictor.task_type, QuestionAnswering):
-            answers = (p.answers for c in chunks for p in c.predictions)
-            settings = predictor.task_type.task_config.settings
-            threshold = settings["null_threshold"]
-            write_answers(answers, threshold=threshold, **squad_files)
-        else:
-            for _ in chunks:
-                pass
+        answers = _answer_files(task_type, given, stack)
+        table = None
+        form = output_format(given.output, given.format, "tsv")
+        if given.output is not None:
+            table = TableWriter(
+                stack.enter_context(new_file(given.output)), form
+            )
+        elif given.squad_output is None:
+            table = TableWriter(sys.stdout, form)
+        bar = stack.enter_context(
+            tqdm(unit=" examples", disable=not sys.stderr.isatty())
+        )
+        for chunk in predictor.chunks(examples):
+            if table:
+                records = map(
+                    task_type.record, chunk.examples, chunk.predictions
+                )
+                for record in records:
+                    table.write_record(record, task_type.layout)
+            if answers:
+                answers.write([x.answers for x in chunk.predictions])
+            if given.score:
+                kept.append(chunk)
+            bar.update(len(chunk.examples))
     if not given.score:
         return
-    scores, gain = score_predictions(predictor.task_type, kept, as_written=True)
+    scores, gain = score_predictions(task_type, kept, as_written=True)
     for name, score in scores.items():
         print(f"{name:22} {score:>10.4f}", file=sys.stderr)
     if gain:
         print(gain, file=sys.stderr)
 
 
-def _written(
-    predictor: Predictor,
-    examples: Iterable[Any],
-    given: PredictFlags,
-    stack: contextlib.ExitStack,
-) -> Iterator[Predictions]:
-    """Yields predictions after writing them to --output or stdout."""
-    from tqdm import tqdm
-
-    writer = None
-    form = output_format(given.output, given.format, "tsv")
-    if given.output is not None:
-        file = stack.enter_context(new_file(given.output))
-        writer = TableWriter(file, form)
-    elif given.squad_output is None:
-        writer = TableWriter(sys.stdout, form)
-    with tqdm(unit=" examples", disable=not sys.stderr.isatty()) as bar:
-        for chunk in predictor.chunks(examples):
-            if writer:
-                _write(chunk, predictor.task_type, writer)
-            yield chunk
-            bar.update(len(chunk.examples))
-
-
-def _write(
-    chunk: Predictions, task_type: TaskType, writer: TableWriter
-) -> None:
-    for example, prediction in zip(
-        chunk.examples, chunk.predictions, strict=True
-    ):
-        record = task_type.record(example, prediction)
-        if writer.format == "tsv":
-            writer.write_lines(
-                task_type.tsv_lines(record, first=writer.is_empty)
-            )
-        else:
-            writer.write(record, task_type.table_rows(record))
-
-
-def _kept(
-    chunks: Iterable[Predictions], kept: list[Predictions]
-) -> Iterator[Predictions]:
-    for chunk in chunks:
-        kept.append(chunk)
-        yield chunk
-
-
-def _squad_files(
+def _answer_files(
     task_type: TaskType, given: PredictFlags, stack: contextlib.ExitStack
-) -> dict[str, TextIO]:
+) -> AnswerFiles | None:
     """Opens the files of --squad_output, if given."""
     if given.squad_output is None:
-        return {}
+        return None
+    from albert_tf.finetuning.question_answering.answers import AnswerFiles
     from albert_tf.finetuning.question_answering.task import QuestionAnswering
 
     task_config = task_type.task_config
@@ -356,15 +319,14 @@ def _squad_files(
         )
     folder = stack.enter_context(output_folder(given.squad_output))
     inputs = _inputs(given, split_patterns(given.model))
-    names = {"predictions": "predictions", "nbest": "nbest_predictions"}
+    names = ["predictions", "nbest_predictions"]
     if task_config.settings["head"] == "joint":
-        names["null_odds"] = "null_odds"
-    files = {key: folder / f"{name}.json" for key, name in names.items()}
-    for path in files.values():
+        names.append("null_odds")
+    paths = [folder / f"{name}.json" for name in names]
+    for path in paths:
         check_not_input(path, inputs)
-    return {
-        key: stack.enter_context(new_file(path)) for key, path in files.items()
-    }
+    files = [stack.enter_context(new_file(path)) for path in paths]
+    return stack.enter_context(AnswerFiles(files, task_type.null_threshold))
 
 
 def _submit(

@@ -16,7 +16,7 @@ from typing import IO, Any, NoReturn
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, new_file
-from albert_tf.finetuning.table_writer import (
+from albert_tf.finetuning.tables import (
     Format,
     TableWriter,
     output_format,
@@ -30,7 +30,22 @@ STANDARD_INPUT = "standard input"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextLinesFlags:
+class ResultsFlags:
+    """Flags for how results are computed and written."""
+
+    output: str | None = setting(None, "Output file. Default: standard output.")
+    format: Format | None = setting(
+        None,
+        "A table with tabs or commas, or a JSON value per line, which has all "
+        "that is known. Default: the extension of --output, otherwise as on "
+        "standard output.",
+    )
+    eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
+    runtime: Runtime = runtime_setting()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextLinesFlags(ResultsFlags):
     """Flags for a pretrained model, its input and its output."""
 
     model: str = dataclasses.field(
@@ -44,14 +59,6 @@ class TextLinesFlags:
     input: str | None = setting(
         None, "File with one text per line. Default: standard input."
     )
-    output: str | None = setting(None, "Output file. Default: standard output.")
-    format: Format | None = setting(
-        None,
-        "A table with tabs or commas, or a JSON value per line. Default: the "
-        "extension of --output, otherwise as on standard output.",
-    )
-    eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
-    runtime: Runtime = runtime_setting()
 
     @property
     def source(self) -> str:

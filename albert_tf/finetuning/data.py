@@ -6,13 +6,14 @@ import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.library_datasets import NamedSplit
+from albert_tf.finetuning.task_config import split_path
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import sha256
 
@@ -51,7 +52,7 @@ def find_split(
         return NamedSplit(source=source, task=name, split=split, data=data)
     if data is None:
         raise InputError(f"data: give the folder with the files of {name}")
-    return task_type.find_split(data, split)
+    return split_path(task_type.task_config, data, split)
 
 
 def read_examples(
@@ -72,40 +73,12 @@ def read_examples(
     Raises:
       InputError: if the source cannot be read.
     """
-    if isinstance(source, NamedSplit):
-        return task_type.read_dataset(
-            source.rows, bad=bad, labelled=labelled, training=training
-        )
     return task_type.read_examples(
-        source, bad=bad, labelled=labelled, training=training
+        source.rows if isinstance(source, NamedSplit) else source,
+        bad=bad,
+        labelled=labelled,
+        training=training,
     )
-
-
-def examples_from_lines(
-    task_type: TaskType,
-    lines: Iterable[str | None],
-    name: str,
-    bad: BadExamples,
-) -> Iterator[Any]:
-    """Yields an example for each line, whose ID is the number of the line.
-
-    Args:
-      task_type: the task; see `TaskType.example_from_line`.
-      lines: the lines; may be an endless iterator. None for a line that has
-        been reported.
-      name: name of the stream, for error messages.
-      bad: collects lines that are not examples of the task.
-    """
-    for number, line in enumerate(lines):
-        if line is None:
-            continue
-        location = f"{name}:{number + 1}"
-        try:
-            example = task_type.example_from_line(line, str(number), location)
-        except InputError as error:
-            bad.report(location, str(error))
-        else:
-            yield example
 
 
 def files_below(sources: Sequence[Source]) -> list[pathlib.Path]:

@@ -19,7 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.config import DevSelection
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.registry import make_task_type
-from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.task_type import TaskType, tuned_scores
 
 Scores = dict[str, float]
 
@@ -80,11 +80,11 @@ class DevSet:
             ([self.examples[i] for i in half], [predictions[i] for i in half])
             for half in self._halves
         )
-        scores = task_type.scores(*selecting)
+        scores = tuned_scores(task_type, *selecting)
         if self.selection == "whole":
             return scores
-        chosen = make_task_type(task_type.with_scores(scores))
-        others = chosen.written_scores(*held)
+        chosen = make_task_type(task_type.task_config.with_tuned(scores))
+        others = chosen.scores(*held)
         return scores | {f"{_HELD}{name}": x for name, x in others.items()}
 
     def reported(self, logged: Mapping[str, float | None]) -> Scores:

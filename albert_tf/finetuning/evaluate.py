@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
+from albert_tf.finetuning.config import EvaluateConfig
 from albert_tf.finetuning.data import Source, find_split, labelled_examples
-from albert_tf.finetuning.evaluate_config import EvaluateConfig
 from albert_tf.finetuning.predictor import (
     Predictions,
     Predictor,
     open_model_folders,
 )
 from albert_tf.finetuning.registry import make_task_type
-from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.task_type import TaskType, tuned_scores
 from albert_tf.objectives.registry import load_objective_module
 from albert_tf.pretraining.evaluate import NEWEST, evaluate_pretraining
 from albert_tf.settings import takes
@@ -91,7 +92,7 @@ def score_predictions(
       task_type: the task.
       chunks: all predictions, in chunks.
       as_written: whether to score them with the task's settings instead of the
-        best ones for the examples; see `TaskType.written_scores`.
+        best ones for the examples; see `TaskType.tune`.
 
     Returns:
       The scores of the model or ensemble, the key metric first; and for an
@@ -104,18 +105,21 @@ def score_predictions(
     if not examples:
         raise InputError("there are no examples to score")
     for example in examples:
-        if not task_type.has_label(example):
+        if not example.has_label:
             raise InputError(f"{example.location}: no label to score with")
-    score = task_type.written_scores if as_written else task_type.scores
-    scores = score(examples, [p for chunk in chunks for p in chunk.predictions])
+
+    def score(predictions: Sequence[Any]) -> dict[str, float]:
+        if as_written:
+            return task_type.scores(examples, predictions)
+        return tuned_scores(task_type, examples, predictions)
+
+    scores = score([p for chunk in chunks for p in chunk.predictions])
     names = chunks[0].members
     if len(names) == 1:
         return scores, ""
     key = task_type.task_config.key_metric
     members = [
-        score(examples, [p for chunk in chunks for p in chunk.members[name]])[
-            key
-        ]
+        score([p for chunk in chunks for p in chunk.members[name]])[key]
         for name in names
     ]
     return scores, _ensemble_gain(key, scores[key], members)

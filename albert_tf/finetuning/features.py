@@ -30,7 +30,7 @@ class Features:
 
     Sequence i is `ids[starts[i] : starts[i + 1]]`. An example is one sequence,
     or `sequences_per_example` consecutive ones, such as the options of a
-    question. `FeaturesBuilder` creates features from lists.
+    question. `FeaturesBuilder` creates features from batches.
 
     Attributes:
       ids: token ids, int32 `[tokens]`.
@@ -214,13 +214,12 @@ _NO_COLUMNS: Mapping[str, int] = types.MappingProxyType({})
 
 
 class FeaturesBuilder:
-    """Builds `Features` from sequences that are appended one by one.
+    """Builds `Features` from batches of sequences, one after the other.
 
     It takes 5 bytes per token, and 4 for each token column.
 
     Args:
       pad_id: see `Features`.
-      sequences_per_example: see `Features`.
       token_padding: padding value of each token column, by name.
     """
 
@@ -228,49 +227,14 @@ class FeaturesBuilder:
         self,
         *,
         pad_id: int = 0,
-        sequences_per_example: int = 1,
         token_padding: Mapping[str, int] = _NO_COLUMNS,
     ):
         self._pad_id = pad_id
-        self._sequences_per_example = sequences_per_example
         self._token_padding = dict(token_padding)
         self._ids = array.array("i")
         self._types = array.array("B")
         self._starts = array.array("q", [0])
         self._token_columns = {name: array.array("i") for name in token_padding}
-
-    def append(
-        self,
-        ids: Sequence[int] | np.ndarray,
-        types: Sequence[int] | np.ndarray,
-        **token_values: Sequence[int] | np.ndarray,
-    ) -> None:
-        """Appends a sequence.
-
-        Args:
-          ids: token ids, including `[CLS]` and `[SEP]`.
-          types: segment id of each token, 0 or 1.
-          **token_values: an integer per token, for every token column.
-
-        Raises:
-          ValueError: if lengths differ, or names are not the token columns'.
-        """
-        if token_values.keys() != self._token_columns.keys():
-            raise ValueError(
-                f"the token columns are {sorted(self._token_columns)}, not "
-                f"{sorted(token_values)}"
-            )
-        for name, values in {"types": types, **token_values}.items():
-            if len(values) != len(ids):
-                raise ValueError(
-                    f"{name} must have {len(ids)} values, like ids, not "
-                    f"{len(values)}"
-                )
-        _extend(self._ids, ids, np.int32)
-        _extend(self._types, types, np.uint8)
-        for name, values in token_values.items():
-            _extend(self._token_columns[name], values, np.int32)
-        self._starts.append(len(self._ids))
 
     def extend(self, batch: Mapping[str, Any]) -> None:
         """Appends the sequences of a padded batch.
@@ -306,7 +270,6 @@ class FeaturesBuilder:
             types=np.array(self._types, np.uint8),
             starts=np.array(self._starts, np.int64),
             pad_id=self._pad_id,
-            sequences_per_example=self._sequences_per_example,
             columns={name: np.asarray(x) for name, x in columns.items()},
             token_columns={
                 name: np.array(x, np.int32)

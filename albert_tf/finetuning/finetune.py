@@ -24,9 +24,9 @@ from albert_tf.finetuning.registry import (
 )
 from albert_tf.finetuning.task_config import TaskConfig, TaskSettings
 from albert_tf.finetuning.text_classification.examples import (
+    text_task_config,
     text_task_from_columns,
 )
-from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import settings_of, takes
 
@@ -109,11 +109,19 @@ def task_and_files(config: FinetuneConfig) -> tuple[TaskConfig, TaskFiles]:
     elif config.data:
         train, dev = [split("train")], dev or [split("dev")]
     bad = BadExamples(config.on_bad_example)
-    task_config = task_type.learn_labels(
-        example
-        for source in train
-        for example in read_examples(task_type, source, bad=bad, labelled=True)
-    )
+    task_config = task_type.task_config
+    if task_type.learns_labels:
+        labels = {
+            label
+            for source in train
+            for example in read_examples(
+                task_type, source, bad=bad, labelled=True
+            )
+            for label in example.labels
+        }
+        task_config = dataclasses.replace(
+            task_config, labels=tuple(sorted(labels))
+        )
     if config.metrics:
         task_config = with_metrics(task_config, config.metrics)
     return task_config, TaskFiles(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.batches import prediction_batches
+from albert_tf.finetuning.example_texts import make_example, text_ranks
 from albert_tf.finetuning.features import Features, batched
 from albert_tf.finetuning.model_folder import (
     ModelFolder,
@@ -20,6 +22,7 @@ from albert_tf.finetuning.model_folder import (
     open_model_folder,
 )
 from albert_tf.finetuning.registry import make_task_type
+from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import shown
 from albert_tf.models.base import AlbertModel
@@ -173,38 +176,6 @@ def check_batch_size(batch_size: Any) -> None:
         raise InputError(f"batch_size={batch_size} must be positive")
 
 
-def make_batch_predictor(
-    strategy: tf.distribute.Strategy,
-    model: AlbertModel,
-    task_type: TaskType,
-    *,
-    batch_size: int,
-    fixed_length: bool = False,
-    progress: bool = False,
-    runtime: Runtime = "keras",
-) -> BatchPredictor:
-    """Creates a `BatchPredictor` for a task.
-
-    Args:
-      strategy: the strategy that the model was created with.
-      model: the model.
-      task_type: the task.
-      batch_size: number of sequences per batch.
-      fixed_length: whether all batches have the same shape, as XLA requires.
-      progress: whether to print a line every few seconds.
-      runtime: see `BatchPredictor`.
-    """
-    return BatchPredictor(
-        strategy,
-        model,
-        task_type.forward,
-        batch_size=batch_size,
-        fixed_length=task_type.max_seq_length if fixed_length else None,
-        progress=progress,
-        runtime=runtime,
-    )
-
-
 # Number of examples that are sorted by length and predicted at a time.
 CHUNK = 2048
 
@@ -243,8 +214,8 @@ class Predictor:
         second of conversion, on short texts above all.
 
     Attributes:
-      task_type: the task of the model; for ensembles, see
-        `TaskType.ensemble_config`.
+      task_type: the task of the model; of ensembles, that of the first one,
+        with the mean of thresholds that were tuned for each model.
 
     Raises:
       InputError: if there is no model, the models have different tasks, or the
@@ -273,10 +244,10 @@ class Predictor:
                 loaded = load_model(folder, changes)
             self._members[name] = (
                 loaded.task_type,
-                make_batch_predictor(
+                BatchPredictor(
                     strategy,
                     loaded.model,
-                    loaded.task_type,
+                    loaded.task_type.forward,
                     batch_size=batch_size,
                     progress=progress,
                     runtime=runtime,
@@ -286,9 +257,7 @@ class Predictor:
         self.task_type = task_types[0]
         if len(task_types) > 1:
             self.task_type = make_task_type(
-                task_types[0].ensemble_config(
-                    [each.task_config for each in task_types]
-                ),
+                _ensemble_config([each.task_config for each in task_types]),
                 task_types[0].tokenizer,
             )
 
@@ -335,12 +304,12 @@ class Predictor:
         fields = {"text": given} if isinstance(given, str) else given
         if not isinstance(fields, Mapping):
             raise InputError(f"{name}={shown(given)} must be a text or a dict")
-        ranks = self.task_type.serving_forms["serving_default"]
+        ranks = text_ranks(self.task_type)
         for key, value in fields.items():
             kind = Sequence[str] if ranks.get(key) == 2 else str
             check_argument(value, kind, f"{name}[{key!r}]")
         try:
-            return self.task_type.example_from_fields(fields, str(number))
+            return make_example(self.task_type, fields, str(number))
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
 
@@ -376,30 +345,15 @@ class Predictor:
         yield from map(self.predict_examples, batched(examples, size))
 
 
-def predict(
-    model: Path | Sequence[Path],
-    inputs: Inputs,
-    *,
-    batch_size: int = 32,
-) -> Any:
-    """Predicts texts with a fine-tuned model, or with several as an ensemble.
-
-    Each call loads the model; use a `Predictor` to predict several times.
-
-    Args:
-      model: folder of a fine-tuning run or of its model; or several.
-      inputs: texts or dicts of texts, or one of these; see `Predictor`.
-      batch_size: number of examples per batch.
-
-    Returns:
-      A prediction for each input as a dict of JSON values; one dict for one
-      input.
-
-    Raises:
-      InputError: if there is no fine-tuned model, or an input is not an example
-        of its task.
-    """
-    return Predictor(model, batch_size=batch_size).predict(inputs)
+def _ensemble_config(members: Sequence[TaskConfig]) -> TaskConfig:
+    """Returns the first task, with the mean of numbers that differ."""
+    means = {}
+    for name in members[0].settings:
+        values = [x.settings.get(name) for x in members]
+        numbers = [x for x in values if isinstance(x, float)]
+        if len(numbers) == len(values) and len(set(numbers)) > 1:
+            means[name] = statistics.fmean(numbers)
+    return members[0].with_settings(means)
 
 
 def open_model_folders(

@@ -129,7 +129,7 @@ def known_tasks() -> dict[str, TaskConfig]:
             task, task_module=_TASK_MODULES.get(cls.name)
         )
         for cls in _TASK_TYPES.values()
-        for task in cls.known_tasks()
+        for task in cls.known_tasks
     }
 
 
@@ -186,8 +186,6 @@ def with_settings(
                 f"{name}={value}: the task {task_config.name} has no such "
                 f"setting, only {', '.join(known)}"
             )
-    changed = dataclasses.replace(
-        task_config, settings={**task_config.settings, **changes}
-    )
+    changed = task_config.with_settings(changes)
     make_task_type(changed)  # Raises an error if they are not valid.
     return changed

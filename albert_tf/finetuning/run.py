@@ -78,7 +78,8 @@ class FinetuneRun:
         """Creates the model with a new head; call it in the strategy's scope.
 
         Raises:
-          InputError: if the checkpoint lacks a part of the encoder.
+          InputError: if the checkpoint lacks a part of the encoder, or the
+            model cannot be trained on the data.
         """
         arguments = {
             **self.task_type.model_arguments(),
@@ -89,11 +90,20 @@ class FinetuneRun:
             arguments["dropout"] = self.config.head_dropout
         model_class = self.task_type.model_class
         if self.checkpoint is None:
-            return model_class(self.architecture, **arguments)
-        model = model_class.from_checkpoint(
-            self.checkpoint, new_head=True, **arguments
+            model = model_class(self.architecture, **arguments)
+        else:
+            model = model_class.from_checkpoint(
+                self.checkpoint, new_head=True, **arguments
+            )
+        self.task_type.prepare_model(
+            model,
+            self.data.train,
+            slice_size(
+                self.config.train_batch_size,
+                self.strategy.num_replicas_in_sync,
+                self.config.gradient_accumulation_steps,
+            ),
         )
-        self.task_type.start_head(model, self.data.train)
         return model
 
     def open(
@@ -152,15 +162,6 @@ def open_runs(
     loss_arguments = _loss_arguments(config, task_type, data)
     longest = int(data.train.lengths.max())
     starts = [start.trained_on(longest) for start in starts]
-    task_type.check_training(
-        data.train,
-        starts[0].architecture,
-        slice_size(
-            config.train_batch_size,
-            strategy.num_replicas_in_sync,
-            config.gradient_accumulation_steps,
-        ),
-    )
     return [
         FinetuneRun(
             config=each.resolved(data.train.num_examples, metric),
@@ -200,15 +201,17 @@ def _baselines(
     files: TaskFiles,
     dev: DevSet,
 ) -> dict[str, dict[str, float]]:
-    def word_embeddings() -> np.ndarray:
-        # A run that resumes has not opened the checkpoint that it began with.
-        opened = checkpoint or open_checkpoint(config.init_from, head=_ANY_HEAD)
+    def word_embeddings() -> np.ndarray | None:
+        opened = checkpoint
+        # A run that resumes has not opened the checkpoint that it began with,
+        # which may be gone.
+        if opened is None:
+            try:
+                opened = open_checkpoint(config.init_from, head=_ANY_HEAD)
+            except InputError:
+                return None
         return opened.arrays["encoder/embeddings/word_embeddings"]
 
-    try:
-        of_words = task_type.word_baselines(word_embeddings, dev.scored)
-    except InputError:  # That checkpoint may be gone.
-        of_words = {}
     # Bad examples have been reported when the features were made.
     bad = BadExamples(files.on_bad_example)
     training = (
@@ -218,7 +221,7 @@ def _baselines(
             task_type, source, bad=bad, labelled=True, training=True
         )
     )
-    return of_words | task_type.baselines(training, dev.scored)
+    return task_type.baselines(training, dev.scored, word_embeddings)
 
 
 def _loss_arguments(

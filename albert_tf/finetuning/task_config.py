@@ -16,6 +16,8 @@ from albert_tf.schema import check_type, type_problem
 from albert_tf.settings import FEATURES, check_settings, setting, settings_of
 
 _LENGTH = "[1, 1048576]"
+# Those of a task type that declares none.
+DEFAULT_SETTINGS: Mapping[str, Any] = {"max_seq_length": 512}
 
 
 # A run records them with its data, see `TaskConfig.identity`.
@@ -163,6 +165,15 @@ class TaskConfig:
     def key_metric(self) -> str:
         """The metric that decides which checkpoint is the best."""
         return self.metrics[0]
+
+    def with_settings(self, changes: Mapping[str, Any]) -> TaskConfig:
+        """Returns the task with other values of some settings."""
+        return dataclasses.replace(self, settings={**self.settings, **changes})
+
+    def with_tuned(self, scores: Mapping[str, Any]) -> TaskConfig:
+        """Returns the task with the settings that are among the scores."""
+        tuned = {n: scores[n] for n in self.settings if n in scores}
+        return self.with_settings(tuned)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the configuration as JSON values."""

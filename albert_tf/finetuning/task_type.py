@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.example_reader import ExampleReader
+from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.features import INPUTS, Features
-from albert_tf.finetuning.table_writer import table_lines
-from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.library_datasets import DatasetRows
+from albert_tf.finetuning.tables import Layout
+from albert_tf.finetuning.task_config import DEFAULT_SETTINGS, TaskConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from albert_tf.config import AlbertConfig
-    from albert_tf.finetuning.serving import ServingGraph
     from albert_tf.models.base import AlbertModel
     from albert_tf.text.base_tokenizer import Tokenizer
     from albert_tf.text.preprocessor import GraphPreprocessor
@@ -27,51 +27,75 @@ if TYPE_CHECKING:
     Tensors = Mapping[str, tf.Tensor]
 
 Arrays = Mapping[str, np.ndarray]
+WordEmbeddings = Callable[[], np.ndarray | None]
 
 
-class TaskType(ExampleReader):
+class TaskType(abc.ABC):
     """Base class of task types such as text classification.
 
-    A subclass defines how examples are read and tokenized, the model and its
-    loss, how predictions are made, scored, averaged and written, and the inputs
-    and outputs of exported models. `register_task_type` makes it available to
-    all commands. docs/task_types.md walks through an example.
+    The methods, in the order in which a run calls them: `read_examples`,
+    `features`, `model_class` and `model_arguments`, `prepare_model`,
+    `make_loss`, `forward`, `predictions`, `scores`; and for exports `serve`.
+    What a type declares are class attributes and properties.
+    `register_task_type` makes it available to all commands. docs/task_types.md
+    walks through an example.
 
     Modules of task types are imported to parse flags, so they import
     TensorFlow, models, losses and serving graphs inside of methods.
 
     Attributes:
       name: name of the task type in `task.json`.
+      known_tasks: tasks that `albert finetune --task` takes by name.
       default_settings: default values of the settings of features and
         predictions, as JSON values; at least `max_seq_length`.
       optional_settings: further settings, which a task only has if they differ
         from these values.
+      learns_labels: whether the labels are those of the training examples,
+        which have `labels`.
       custom_metrics: whether users may choose `TaskConfig.metrics`.
+      perfect_score: the best possible value of the key metric.
       loss_settings: settings of the loss that the task type has:
         "class_weights", "label_smoothing", "temperature".
       has_head: whether the models have a head, with a dropout before it.
-      perfect_score: the best possible value of the key metric.
+      runtime_outputs: outputs of `forward` that exports of ids (LiteRT, ONNX,
+        OpenVINO) return; empty for all.
+      optional_texts: texts that an example may have besides the first form's.
+      layout: how predictions are written to tables.
       task_config: the task.
 
     Args:
       task_config: the task.
       tokenizer: tokenizer of the model; required for features and serving
         graphs.
+
+    Raises:
+      InputError: if the settings contradict each other.
     """
 
     name: ClassVar[str]
-    default_settings: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
-    optional_settings: ClassVar[dict[str, Any]] = {}
+    known_tasks: ClassVar[Sequence[TaskConfig]] = ()
+    default_settings: ClassVar[Mapping[str, Any]] = DEFAULT_SETTINGS
+    optional_settings: ClassVar[Mapping[str, Any]] = {}
+    learns_labels: ClassVar[bool] = False
     custom_metrics: ClassVar[bool] = True
+    perfect_score: ClassVar[float] = 1.0
     loss_settings: ClassVar[Sequence[str]] = ()
     has_head: ClassVar[bool] = True
-    perfect_score: ClassVar[float] = 1.0
+    runtime_outputs: ClassVar[Sequence[str]] = ()
+    optional_texts: ClassVar[Sequence[str]] = ()
+    layout: ClassVar[Layout] = "row"
 
     def __init__(
         self, task_config: TaskConfig, tokenizer: Tokenizer | None = None
     ):
         self.task_config = task_config
         self._tokenizer = tokenizer
+        if self.max_seq_length < self.min_seq_length:
+            raise InputError(
+                f"max_seq_length={self.max_seq_length} must be at least "
+                f"{self.min_seq_length}, to hold [CLS], [SEP] and one piece of "
+                "each text"
+            )
         self.check_settings()
 
     @property
@@ -87,47 +111,74 @@ class TaskType(ExampleReader):
         return self.task_config.labels or ()
 
     @property
-    def has_pairs(self) -> bool:
-        """Whether a sequence is always of two texts."""
-        return False
-
-    @property
     def max_seq_length(self) -> int:
         """Maximum number of tokens in a sequence."""
         return self.task_config.settings["max_seq_length"]
 
-    # Tasks and their settings.
+    @property
+    def min_seq_length(self) -> int:
+        """Minimum of `max_seq_length`."""
+        return 3
 
-    @classmethod
-    def known_tasks(cls) -> Sequence[TaskConfig]:
-        """Returns the tasks that `albert finetune --task` takes by name."""
-        return ()
+    @property
+    def model_inputs(self) -> tuple[str, ...]:
+        """Names of the features that are inputs of the model."""
+        return INPUTS
+
+    @property
+    def serving_forms(self) -> Mapping[str, Mapping[str, int]]:
+        """Ranks of the inputs of exports, strings, by signature and name.
+
+        The names are in the order of positional arguments. An input `text` can
+        be read from a line of standard input.
+        """
+        return {"serving_default": {"text": 1}}
 
     def check_settings(self) -> None:
         """Raises an `InputError` if settings contradict each other."""
         return
 
-    def require_length(self, minimum: int) -> None:
-        """Raises an `InputError` if `max_seq_length` is below `minimum`."""
-        if self.max_seq_length < minimum:
-            raise InputError(
-                f"max_seq_length={self.max_seq_length} must be at least "
-                f"{minimum}, to hold [CLS], [SEP] and one piece of each text"
-            )
+    # Examples. They have the attributes `id`, `location` ("file:line"), and
+    # `has_label`: whether they have the label that scores need.
 
-    def learn_labels(self, examples: Iterable[Any]) -> TaskConfig:
-        """Returns the task, completed from the training examples.
-
-        By default it is returned unchanged. Token classification collects its
-        labels here.
+    @abc.abstractmethod
+    def read_examples(
+        self,
+        source: str | os.PathLike[str] | list[DatasetRows],
+        *,
+        bad: BadExamples,
+        labelled: bool,
+        training: bool = False,
+    ) -> Iterator[Any]:
+        """Yields the examples of a file or folder, or of a library's datasets.
 
         Args:
-          examples: training examples with labels; an iterator.
-        """
-        del examples
-        return self.task_config
+          source: the file or folder; or, for the tasks of `library_datasets`,
+            the datasets that make up the task, usually one.
+          bad: collects examples that cannot be used.
+          labelled: whether to read labels.
+          training: whether the examples are for training. If so, examples that
+            can be scored but not trained on are bad, too.
 
-    # Features.
+        Raises:
+          InputError: if the source cannot be read, or `labelled` is set for a
+            split whose labels are not published.
+        """
+
+    @abc.abstractmethod
+    def example(self, texts: Mapping[str, Any], id: str, location: str) -> Any:
+        """Makes an unlabelled example.
+
+        Args:
+          texts: strings by name, or for inputs of rank 2 lists of them: those
+            of the first of `serving_forms`, where `text_pair` is `pair`, and
+            any of `optional_texts`.
+          id: ID of the example.
+          location: location of the example, for error messages.
+
+        Raises:
+          InputError: if a text is not valid; callers add the location.
+        """
 
     @abc.abstractmethod
     def features(self, examples: Iterable[Any], *, labelled: bool) -> Features:
@@ -149,34 +200,31 @@ class TaskType(ExampleReader):
     def model_class(self) -> type[AlbertModel]:
         """Class of the models."""
 
-    @abc.abstractmethod
     def model_arguments(self) -> dict[str, Any]:
-        """Returns the arguments of `model_class` that depend on the task."""
+        """Returns the arguments of `model_class` that depend on the task.
 
-    def check_training(
-        self, features: Features, config: AlbertConfig, micro_batch_size: int
+        By default, these are the labels, if it has any.
+        """
+        if not self.labels:
+            return {}
+        return {"num_labels": len(self.labels), "labels": self.labels}
+
+    def prepare_model(
+        self, model: AlbertModel, features: Features, micro_batch_size: int
     ) -> None:
-        """Raises an `InputError` if a model cannot be trained on features.
+        """Sets weights of a new head, and checks that it can be trained.
 
-        By default, it can.
+        By default, nothing is done. Regression starts at the mean label.
 
         Args:
+          model: the model, before the first step.
           features: the training features.
-          config: the architecture.
           micro_batch_size: examples per replica and micro-batch.
+
+        Raises:
+          InputError: if the model cannot be trained on the features.
         """
-        del features, config, micro_batch_size
-
-    def start_head(self, model: AlbertModel, features: Features) -> None:
-        """Sets weights of a new head from the training examples.
-
-        By default, nothing is set. Regression starts at the mean label.
-
-        Args:
-          model: the model.
-          features: the training features.
-        """
-        del model, features
+        del model, features, micro_batch_size
 
     @abc.abstractmethod
     def make_loss(self, **settings: Any) -> Loss:
@@ -186,47 +234,6 @@ class TaskType(ExampleReader):
           **settings: those of `loss_settings` that are given: `class_weights`,
             a number for each of `labels`, `label_smoothing`, `temperature`.
         """
-
-    def baselines(
-        self, training: Iterable[Any], examples: Sequence[Any]
-    ) -> dict[str, dict[str, float]]:
-        """Returns scores of trivial predictions, to compare the model with.
-
-        They should take seconds. By default, there are none.
-
-        Args:
-          training: training examples with labels; an iterator, which may be
-            left unread.
-          examples: examples with labels, to be scored.
-
-        Returns:
-          Scores by name of the baseline, such as "most frequent label". The
-          first one needs no training; a model at its level has learned nothing.
-        """
-        del training, examples
-        return {}
-
-    def word_baselines(
-        self,
-        word_embeddings: Callable[[], np.ndarray],
-        examples: Sequence[Any],
-    ) -> dict[str, dict[str, float]]:
-        """Returns scores of the word embeddings that the run starts from.
-
-        They precede the other `baselines`. By default, there are none.
-
-        Args:
-          word_embeddings: reads the table, float32 `[vocab_size,
-            embedding_size]`.
-          examples: examples with labels, to be scored.
-        """
-        del word_embeddings, examples
-        return {}
-
-    @property
-    def model_inputs(self) -> tuple[str, ...]:
-        """Names of the features that `forward` passes to the model."""
-        return INPUTS
 
     def forward(self, model: AlbertModel, batch: Tensors) -> Tensors:
         """Returns the model's outputs for a batch; runs in a graph.
@@ -279,32 +286,9 @@ class TaskType(ExampleReader):
         groups = zip(*members.values(), strict=True)
         return [np.mean(group, axis=0) for group in groups]
 
-    def ensemble_config(self, members: Sequence[TaskConfig]) -> TaskConfig:
-        """Returns the task of an ensemble of `members`, the first this one."""
-        del members
-        return self.task_config
-
     @abc.abstractmethod
     def record(self, example: Any, prediction: Any) -> dict[str, Any]:
         """Returns a prediction as a dict of JSON values, `id` first."""
-
-    def table_rows(self, record: Mapping[str, Any]) -> Sequence[Mapping]:
-        """Returns the rows of a `record` in a CSV file, by default itself.
-
-        They have a column for each value but lists; nested dicts are flattened.
-        """
-        return [record]
-
-    def tsv_lines(self, record: Mapping[str, Any], *, first: bool) -> list[str]:
-        """Formats a `record` as lines of a TSV file, the `first` with a header.
-
-        By default as lines with the columns of `table_rows`.
-        """
-        return [
-            line
-            for number, row in enumerate(self.table_rows(record))
-            for line in table_lines(row, header=first and not number)
-        ]
 
     # Scores.
 
@@ -319,15 +303,21 @@ class TaskType(ExampleReader):
           predictions: a prediction for each example.
         """
 
-    def written_scores(
+    def tune(
         self, examples: Sequence[Any], predictions: Sequence[Any]
     ) -> dict[str, float]:
-        """Returns scores with the task's settings, not those that fit best."""
-        return self.scores(examples, predictions)
+        """Returns settings of the task that give the best `scores`.
 
-    @abc.abstractmethod
+        `scores` returns them, too. By default, there are none; SQuAD 2.0 has a
+        threshold. Arguments are those of `scores`.
+        """
+        del examples, predictions
+        return {}
+
     def check_scores(self, examples: Sequence[Any]) -> None:
         """Checks before training that predictions of examples can be scored.
+
+        By default, any can.
 
         Args:
           examples: examples with labels.
@@ -336,26 +326,33 @@ class TaskType(ExampleReader):
           InputError: if a metric is not defined for the labels, or a package
             that it needs is not installed.
         """
+        del examples
 
-    def with_scores(self, scores: Mapping[str, float]) -> TaskConfig:
-        """Returns the task, updated from the scores of the final model.
+    def baselines(
+        self,
+        training: Iterable[Any],
+        examples: Sequence[Any],
+        word_embeddings: WordEmbeddings | None = None,
+    ) -> dict[str, dict[str, float]]:
+        """Returns scores of trivial predictions, to compare the model with.
 
-        By default it is returned unchanged. SQuAD 2.0 stores its threshold,
-        according to the scores on the development set.
+        They should take seconds. By default, there are none.
+
+        Args:
+          training: training examples with labels; an iterator, which may be
+            left unread.
+          examples: examples with labels, to be scored.
+          word_embeddings: reads those that the run starts from, float32
+            `[vocab_size, embedding_size]`, or None if they are gone.
+
+        Returns:
+          Scores by name of the baseline, such as "most frequent label". The
+          first one needs no training; a model at its level has learned nothing.
         """
-        del scores
-        return self.task_config
+        del training, examples, word_embeddings
+        return {}
 
     # Exports.
-
-    @property
-    def serving_forms(self) -> Mapping[str, Mapping[str, int]]:
-        """Ranks of the inputs of exports, strings, by signature and name.
-
-        By default, they take `text` `[batch]`. The names are in the order of
-        positional arguments.
-        """
-        return {"serving_default": {"text": 1}}
 
     @abc.abstractmethod
     def serve(
@@ -379,39 +376,22 @@ class TaskType(ExampleReader):
           split batches.
         """
 
-    def serving_graph(
-        self, model: AlbertModel, *, packed: bool = True
-    ) -> ServingGraph:
-        """Returns the `ServingGraph` of `serve`."""
-        from albert_tf.finetuning.serving import ServingGraph
+    def served(self, prediction: Any) -> dict[str, Any]:
+        """Returns the outputs of `serve` that a prediction stands for.
 
-        return ServingGraph(self, model, packed=packed)
-
-    def runtime_outputs(self, model: AlbertModel, batch: Tensors) -> Tensors:
-        """Like `forward`, but for exports of ids (LiteRT, ONNX, OpenVINO)."""
-        return self.forward(model, batch)
-
-    @abc.abstractmethod
-    def sample_examples(self, texts: Sequence[str]) -> list[Any]:
-        """Makes unlabelled examples from arbitrary texts.
-
-        `albert export --check` compares the export with the model on them.
-
-        Args:
-          texts: the texts; some may be empty.
+        `albert export --check` compares them, without outputs that depend on
+        rounding, such as the most likely label. By default, a prediction is
+        the `probabilities`.
         """
+        return {"probabilities": prediction}
 
-    @abc.abstractmethod
-    def serving_arrays(
-        self, examples: Sequence[Any], predictions: Sequence[Any]
-    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Returns inputs of the serving graph and their expected outputs.
 
-        Args:
-          examples: see `sample_examples`.
-          predictions: a prediction for each example.
-
-        Returns:
-          Lists of strings by input, and arrays by output, without outputs that
-          depend on rounding, such as the most likely label.
-        """
+def tuned_scores(
+    task_type: TaskType, examples: Sequence[Any], predictions: Sequence[Any]
+) -> dict[str, float]:
+    """Returns the scores at the settings that `TaskType.tune` returns."""
+    settings = task_type.tune(examples, predictions)
+    if settings:
+        tuned = task_type.task_config.with_settings(settings)
+        task_type = type(task_type)(tuned)
+    return task_type.scores(examples, predictions)

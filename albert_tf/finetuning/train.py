@@ -15,7 +15,7 @@ from albert_tf.finetuning.batches import training_batches
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
 from albert_tf.finetuning.model_folder import save_model
-from albert_tf.finetuning.predictor import make_batch_predictor
+from albert_tf.finetuning.predictor import BatchPredictor
 from albert_tf.finetuning.results import (
     EVALUATION_FILE,
     FinetuneResult,
@@ -107,13 +107,14 @@ def _finetune(
         config.num_train_steps,
         config.warmup_steps,
     )
+    length = task_type.max_seq_length if config.fixed_length else None
     model = opened.make_model(run.make_model)
-    predict = make_batch_predictor(
+    predict = BatchPredictor(
         strategy,
         model,
-        task_type,
+        task_type.forward,
         batch_size=config.eval_batch_size,
-        fixed_length=config.fixed_length,
+        fixed_length=length,
         progress=is_chief(strategy),
     )
 
@@ -129,9 +130,7 @@ def _finetune(
             batch_size=config.train_batch_size,
             seed=config.seed,
             start_step=start_step,
-            fixed_length=task_type.max_seq_length
-            if config.fixed_length
-            else None,
+            fixed_length=length,
         )
 
     result = opened.train(
@@ -150,7 +149,7 @@ def _finetune(
     if dev:
         # Evaluating again could take minutes.
         scores = dev.reported(result.evaluations.get(step) or evaluate())
-        task_config = task_type.with_scores(scores)
+        task_config = task_config.with_tuned(scores)
     found = FinetuneResult(training=result, step=step, scores=scores)
     if is_chief(strategy):
         task_config = dataclasses.replace(

@@ -10,6 +10,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.task import Embedding
+from albert_tf.finetuning.example_texts import sample_texts
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.input_files import shown
@@ -99,7 +100,7 @@ def _by_path(*endpoints: Endpoint) -> dict[str, Endpoint]:
 
 def _predict(predictor: Predictor) -> Endpoint:
     texts = [f"Text {number}." for number in range(8)]
-    predictor.records(predictor.task_type.sample_examples(texts))
+    predictor(sample_texts(predictor.task_type, texts))
     return Endpoint(
         "/predict",
         item=lambda given, number, options: predictor.example(given, number),

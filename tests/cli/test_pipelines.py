@@ -9,8 +9,10 @@ from albert_tf.finetuning import predictor
 from albert_tf.finetuning.features import batched
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import make_task_type
-from albert_tf.finetuning.text_classification.examples import TextTask
-from albert_tf.finetuning.text_classification.task import text_task_config
+from albert_tf.finetuning.text_classification.examples import (
+    TextTask,
+    text_task_config,
+)
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 

@@ -18,9 +18,12 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.exporting.task import export_task
 from albert_tf.finetuning.registry import make_task_type, with_settings
-from albert_tf.finetuning.text_classification.examples import TextTask
+from albert_tf.finetuning.serving import ServingGraph
+from albert_tf.finetuning.text_classification.examples import (
+    TextTask,
+    text_task_config,
+)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.text_classification.task import text_task_config
 
 pytestmark = pytest.mark.long
 
@@ -43,7 +46,7 @@ def task_path(config, tokenizer, perturb, tmp_path_factory):
         text="text",
     )
     task = with_settings(text_task_config(task), {"max_seq_length": 20})
-    graph = make_task_type(task, tokenizer).serving_graph(model)
+    graph = ServingGraph(make_task_type(task, tokenizer), model)
     path = tmp_path_factory.mktemp("exports") / "task"
     export_task(graph, path, task={"name": "reviews"})
     return path

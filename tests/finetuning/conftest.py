@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.finetuning.registry import known_task, with_settings
-from albert_tf.finetuning.text_classification.examples import TextTask
-from albert_tf.finetuning.text_classification.task import text_task_config
+from albert_tf.finetuning.text_classification.examples import (
+    TextTask,
+    text_task_config,
+)
 
 # Empty, blank, accents, other scripts, digits with commas, special tokens, and
 # more than any row takes.
@@ -100,6 +103,40 @@ def _write_words(folder, rng):
     path = folder / "words.txt"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+@pytest.fixture(scope="session")
+def features_of():
+    """Returns a function that makes `Features` of rows of ids."""
+
+    def make(
+        rows,
+        types=None,
+        token_columns=None,
+        padding=0,
+        pad_id=0,
+        sequences_per_example=1,
+        **columns,
+    ):
+        builder = FeaturesBuilder(
+            pad_id=pad_id,
+            token_padding=dict.fromkeys(token_columns or (), padding),
+        )
+        for number, row in enumerate(rows):
+            batch = {
+                "input_word_ids": row,
+                "input_mask": [1] * len(row),
+                "input_type_ids": types[number] if types else [0] * len(row),
+                **{n: x[number] for n, x in (token_columns or {}).items()},
+            }
+            builder.extend({n: np.array(x)[None] for n, x in batch.items()})
+        return dataclasses.replace(
+            builder.build(),
+            sequences_per_example=sequences_per_example,
+            columns={n: np.array(x) for n, x in columns.items()},
+        )
+
+    return make
 
 
 @pytest.fixture(scope="session")

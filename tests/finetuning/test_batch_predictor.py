@@ -14,12 +14,10 @@ from albert_tf.training.distribution import make_strategy
 
 
 @pytest.fixture(scope="module")
-def features():
+def features(features_of):
     rng = np.random.default_rng(0)
-    builder = FeaturesBuilder()
-    for length in (3, 9, 4, 4, 7, 1, 5):
-        builder.append(rng.integers(5, 30, length), [0] * length)
-    return builder.build()
+    lengths = (3, 9, 4, 4, 7, 1, 5)
+    return features_of([rng.integers(5, 30, length) for length in lengths])
 
 
 def outputs(features, strategy, packed=True, **settings):

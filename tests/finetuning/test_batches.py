@@ -5,28 +5,31 @@ from tensorflow.python.data.experimental.ops.distribute import replicate
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.batches import prediction_batches, training_batches
-from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.training.input import static_batch_size
 
 
-def make_features(examples, sequences_per_example=1):
-    """Features of 5 to 39 tokens; label n is example n."""
-    rng = np.random.default_rng(0)
-    builder = FeaturesBuilder(
-        pad_id=7,
-        sequences_per_example=sequences_per_example,
-        token_padding={"token_labels": -1},
-    )
-    for _ in range(examples * sequences_per_example):
-        length = int(rng.integers(5, 40))
-        builder.append(
-            rng.integers(8, 100, length),
-            rng.integers(0, 2, length),
-            token_labels=rng.integers(0, 9, length),
+@pytest.fixture(scope="module")
+def make_features(features_of):
+    """Returns `make(examples, sequences_per_example=1)`.
+
+    Features have 5 to 39 tokens; label n is example n.
+    """
+
+    def make(examples, sequences_per_example=1):
+        rng = np.random.default_rng(0)
+        lengths = rng.integers(5, 40, examples * sequences_per_example)
+        return features_of(
+            [rng.integers(8, 100, n) for n in lengths],
+            [rng.integers(0, 2, n) for n in lengths],
+            {"token_labels": [rng.integers(0, 9, n) for n in lengths]},
+            padding=-1,
+            pad_id=7,
+            sequences_per_example=sequences_per_example,
+            labels=np.arange(examples),
+            scores=rng.random((examples, 2)),
         )
-    return builder.build(
-        labels=np.arange(examples), scores=rng.random((examples, 2))
-    )
+
+    return make
 
 
 def read(features, count, **settings):
@@ -48,7 +51,7 @@ def assert_same(batch, other):
 
 # Fewer examples than a batch, one batch, and incomplete batches and windows.
 @pytest.mark.parametrize("examples", [1, 8, 50, 103])
-def test_an_epoch_has_every_example_once(examples):
+def test_an_epoch_has_every_example_once(make_features, examples):
     batches = read(make_features(examples), 30)
     assert {len(batch["labels"]) for batch in batches} == {8}
     seen = labels(batches)
@@ -65,7 +68,7 @@ def test_an_epoch_has_every_example_once(examples):
 @pytest.mark.parametrize(
     ("examples", "starts"), [(3, [7, 29]), (50, [1, 7, 13, 29])]
 )
-def test_resumed_run_reads_the_same_batches(examples, starts):
+def test_resumed_run_reads_the_same_batches(make_features, examples, starts):
     features = make_features(examples)
     expected = read(features, 32)
     for start in starts:
@@ -76,7 +79,7 @@ def test_resumed_run_reads_the_same_batches(examples, starts):
             assert_same(batch, other)
 
 
-def test_order_depends_on_the_seed_only():
+def test_order_depends_on_the_seed_only(make_features):
     features = make_features(50)
     order = labels(read(features, 8))
     tf.random.set_seed(5)
@@ -86,14 +89,14 @@ def test_order_depends_on_the_seed_only():
     assert labels(read(features, 8, fixed_length=64)) == order
 
 
-def test_shuffling_is_global():
+def test_shuffling_is_global(make_features):
     # A batch of 8 out of 4000 in order would span 8.
     features = make_features(4000)
     [first] = read(features, 1, window_batches=1)
     assert np.ptp(first["labels"]) > 1000
 
 
-def test_windows_have_batches_of_similar_length_in_random_order():
+def test_windows_have_batches_of_similar_length_in_random_order(make_features):
     features = make_features(800)
     batches = read(features, 100, window_batches=50)
     lengths = [batch["input_mask"].sum(axis=1) for batch in batches]
@@ -110,7 +113,7 @@ def test_windows_have_batches_of_similar_length_in_random_order():
     assert max(means) > 35
 
 
-def test_shapes_are_static_where_possible():
+def test_shapes_are_static_where_possible(make_features):
     settings = {"batch_size": 4, "seed": 0}
     dataset = training_batches(make_features(9, 2), **settings)
     assert static_batch_size(dataset) == 4
@@ -128,7 +131,7 @@ def test_shapes_are_static_where_possible():
     assert fixed.element_spec["scores"].dtype == tf.float32
 
 
-def test_dataset_can_be_replicated_to_another_host():
+def test_dataset_can_be_replicated_to_another_host(make_features):
     dataset = training_batches(make_features(20), batch_size=4, seed=0)
     # A shorter name than the dataset's own, so it is made again from its graph.
     [copy] = replicate(dataset, ["/device:CPU:0"]).values()
@@ -148,12 +151,12 @@ def test_dataset_can_be_replicated_to_another_host():
         ({"fixed_length": 4}, "fixed_length=4: a sequence has .* tokens"),
     ],
 )
-def test_invalid_settings_raise_errors(settings, message):
+def test_invalid_settings_raise_errors(make_features, settings, message):
     with pytest.raises(InputError, match=message):
         read(make_features(9), 1, **settings)
 
 
-def test_no_examples_raise_an_error():
+def test_no_examples_raise_an_error(make_features):
     with pytest.raises(InputError, match="no examples"):
         read(make_features(0), 1)
 
@@ -161,7 +164,7 @@ def test_no_examples_raise_an_error():
 @pytest.mark.parametrize("sequences_per_example", [1, 3])
 @pytest.mark.parametrize("fixed_length", [None, 40])
 def test_prediction_batches_restore_the_order(
-    sequences_per_example, fixed_length
+    make_features, sequences_per_example, fixed_length
 ):
     features = make_features(21, sequences_per_example)
     outputs = np.full(21, -1)

@@ -9,25 +9,18 @@ from albert_tf.finetuning.class_weights import (
     parse_class_weights,
 )
 from albert_tf.finetuning.config import FinetuneConfig
-from albert_tf.finetuning.features import LABELS, FeaturesBuilder
 
 CLASSES = ("bad", "good", "so=so")
 COUNTED = [0, 0, 0, 1, 1, 2]
 
 
-def features(labels):
-    builder = FeaturesBuilder(pad_id=0)
-    for _ in labels:
-        builder.append([2, 3], [0, 0])
-    return builder.build(**{LABELS: np.array(labels, np.int32)})
+def features(make, labels):
+    return make([[2, 3]] * len(labels), labels=labels)
 
 
-def words(labels):
-    builder = FeaturesBuilder(pad_id=0, token_padding={LABELS: -1})
-    builder.append(
-        [2, *labels, 3], [0] * (len(labels) + 2), labels=[-1, *labels, -1]
-    )
-    return builder.build()
+def words(make, labels):
+    columns = {"labels": [[-1, *labels, -1]]}
+    return make([[2, *labels, 3]], token_columns=columns, padding=-1)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +32,20 @@ def words(labels):
         ("[1, 1, 4]", (1, 1, 4)),
     ],
 )
-def test_weights_by_label_or_in_order(text, weights):
+def test_weights_by_label_or_in_order(text, weights, features_of):
     given = parse_class_weights(text)
     FinetuneConfig(task="sst2", output="a", init_from="b", class_weights=given)
-    assert class_weights_of(given, CLASSES, features(COUNTED)) == weights
+    assert (
+        class_weights_of(given, CLASSES, features(features_of, COUNTED))
+        == weights
+    )
 
 
 @pytest.mark.parametrize("make", [features, words])
-def test_balanced_weights_are_those_of_scikit_learn(make):
+def test_balanced_weights_are_those_of_scikit_learn(make, features_of):
     sklearn = pytest.importorskip("sklearn.utils")
     found = class_weights_of(
-        parse_class_weights("balanced"), CLASSES, make(COUNTED)
+        parse_class_weights("balanced"), CLASSES, make(features_of, COUNTED)
     )
     expected = sklearn.compute_class_weight(
         "balanced", classes=np.arange(3), y=np.array(COUNTED)
@@ -67,9 +63,9 @@ def test_balanced_weights_are_those_of_scikit_learn(make):
         ("balanced", "no training example has the label 'so=so'"),
     ],
 )
-def test_weights_must_fit_the_labels(given, message):
+def test_weights_must_fit_the_labels(given, message, features_of):
     with pytest.raises(InputError, match=message):
-        class_weights_of(given, CLASSES, features(COUNTED[:-1]))
+        class_weights_of(given, CLASSES, features(features_of, COUNTED[:-1]))
 
 
 @pytest.mark.parametrize("text", ["balance", "bad=x", "1,,2", "bad=1,2"])

@@ -107,7 +107,7 @@ def test_modules_register_their_tasks(module):
     assert task.task_module == str(module)
     task_type = make_task_type(task)
     assert type(task_type).__name__ == "OrdinalRating"
-    assert task_type.example_from_fields({"text": "x"}, "0").text == "x"
+    assert task_type.example({"text": "x"}, "0", "").text == "x"
 
 
 def test_the_module_of_a_saved_task_is_not_executed(module):

@@ -6,26 +6,21 @@ import pytest
 from albert_tf.finetuning.features import FeaturesBuilder
 
 
-def make_features():
-    builder = FeaturesBuilder(pad_id=9, token_padding={"p_mask": 1})
-    builder.append([2, 7, 3], [0, 0, 0], p_mask=[0, 1, 1])
-    builder.append([2, 3], [0, 0], p_mask=[0, 1])
-    builder.append(np.array([2, 5, 3, 6, 3]), [0, 0, 0, 1, 1], p_mask=[0] * 5)
-    return builder.build(
+@pytest.fixture
+def features(features_of):
+    return features_of(
+        [[2, 7, 3], [2, 3], [2, 5, 3, 6, 3]],
+        [[0, 0, 0], [0, 0], [0, 0, 0, 1, 1]],
+        token_columns={"p_mask": [[0, 1, 1], [0, 1], [0] * 5]},
+        padding=1,
+        pad_id=9,
         labels=np.array([4, 5, 6], np.int64),
         scores=[0.5, 1.5, 2.5],
     )
 
 
-def make_choices():
-    builder = FeaturesBuilder(sequences_per_example=2)
-    for length in (2, 4, 3, 3, 5, 1):
-        builder.append(list(range(10, 10 + length)), [0] * length)
-    return builder.build(labels=[0, 1, 0])
-
-
-def test_batches_are_padded_to_the_longest_sequence():
-    batch = make_features().pad([0, 1])
+def test_batches_are_padded_to_the_longest_sequence(features):
+    batch = features.pad([0, 1])
     expected = {
         "input_word_ids": [[2, 7, 3], [2, 3, 9]],
         "input_mask": [[1, 1, 1], [1, 1, 0]],
@@ -41,17 +36,21 @@ def test_batches_are_padded_to_the_longest_sequence():
     }
 
 
-def test_batches_are_padded_to_a_fixed_length():
-    batch = make_features().pad([2], length=6)
+def test_batches_are_padded_to_a_fixed_length(features):
+    batch = features.pad([2], length=6)
     assert batch["input_word_ids"].tolist() == [[2, 5, 3, 6, 3, 9]]
     assert batch["input_type_ids"].tolist() == [[0, 0, 0, 1, 1, 0]]
     assert batch["p_mask"].tolist() == [[0, 0, 0, 0, 0, 1]]
     with pytest.raises(ValueError, match="a sequence has 5 tokens, more than"):
-        make_features().pad([2], length=4)
+        features.pad([2], length=4)
 
 
-def test_examples_of_several_sequences():
-    features = make_choices()
+def test_examples_of_several_sequences(features_of):
+    features = features_of(
+        [range(10, 10 + length) for length in (2, 4, 3, 3, 5, 1)],
+        sequences_per_example=2,
+        labels=[0, 1, 0],
+    )
     assert len(features) == 6
     assert features.num_examples == 3
     assert features.lengths.tolist() == [2, 4, 3, 3, 5, 1]
@@ -70,20 +69,13 @@ def test_features_may_be_empty():
     assert features.pad([])["input_word_ids"].shape == (0, 0)
 
 
-def test_inconsistent_features_are_refused():
-    builder = FeaturesBuilder(token_padding={"p_mask": 1})
-    with pytest.raises(ValueError, match="token columns are .*p_mask"):
-        builder.append([1], [0])
-    with pytest.raises(ValueError, match="p_mask must have 1 values"):
-        builder.append([1], [0], p_mask=[0, 0])
-    builder.append([1], [0], p_mask=[0])
+def test_inconsistent_features_are_refused(features, features_of):
     with pytest.raises(ValueError, match="column labels must have a value"):
-        builder.build(labels=[1, 2])
+        features_of([[1]], labels=[1, 2])
     with pytest.raises(ValueError, match="names must be unique"):
-        builder.build(input_mask=[1])
+        features_of([[1]], input_mask=[1])
     with pytest.raises(ValueError, match="must not hold objects"):
-        builder.build(labels=np.array([None]))
-    features = make_features()
+        features_of([[1]], labels=np.array([None]))
     for change in (
         {"types": features.types[1:]},
         {"starts": features.starts[:-1]},

@@ -1,6 +1,5 @@
 """Models with a dense head on the encoder."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -89,43 +88,6 @@ def test_choices_are_scored_independently(make):
         )
     one = {name: values[:, :1] for name, values in choices.items()}
     np.testing.assert_allclose(model(one)[:, 0], logits[:, 0], atol=1e-5)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("model_class", "arguments", "labels"),
-    [
-        pytest.param(
-            *(AlbertClassifier, {}, [0, 1, 2, 0]), marks=pytest.mark.slow
-        ),
-        (AlbertClassifier, {"num_labels": 1}, [0.0, 2.0, 5.0, 3.0]),
-        (AlbertTokenClassifier, {"packed": True}, None),
-        # Always the one that was rolled from the same row.
-        pytest.param(
-            *(AlbertMultipleChoice, {}, [0, 1, 2, 2]), marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_fits(make, config, model_class, arguments, labels):
-    keras.utils.set_random_seed(0)
-    _, inputs = make(model_class)
-    model = model_class(
-        config.replace(initializer_range=0.1, num_hidden_layers=1),
-        **{**MODELS[model_class][0], **arguments},
-    )
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(
-        keras.optimizers.Adam(1e-2),
-        "mse" if arguments.get("num_labels") == 1 else loss,
-    )
-    weights = None
-    if labels is None:  # Padding is left out.
-        labels = inputs["input_word_ids"] % 3
-        weights = inputs["input_mask"].astype("float32")
-    history = model.fit(
-        inputs, np.array(labels), sample_weight=weights, epochs=30, verbose=0
-    ).history
-    assert history["loss"][-1] < 0.5 * history["loss"][0]
 
 
 @pytest.mark.parametrize(

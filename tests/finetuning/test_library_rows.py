@@ -41,7 +41,7 @@ def examples(task, *data_sets, classes=None, policy="stop", **settings):
         "bad": BadExamples(policy),
     } | settings
     task_type = make_task_type(known_task(task))
-    return list(task_type.read_dataset(parts, **settings))
+    return list(task_type.read_examples(parts, **settings))
 
 
 def as_numpy(value):

@@ -7,12 +7,10 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.losses import CrossEntropyLoss
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.losses import (
-    JointSpanLoss,
-    SpanLoss,
-)
 from albert_tf.finetuning.question_answering.model import (
     AlbertQuestionAnswering,
+    JointSpanLoss,
+    SpanLoss,
 )
 from albert_tf.finetuning.text_classification.model import (
     AlbertClassifier,

@@ -8,11 +8,9 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
-from albert_tf.finetuning.data import (
-    examples_from_lines,
-    read_examples,
-)
+from albert_tf.finetuning.data import read_examples
 from albert_tf.finetuning.evaluate import score_predictions
+from albert_tf.finetuning.example_texts import make_example
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.finetune import task_and_files
 from albert_tf.finetuning.model_folder import open_model_folder, save_model
@@ -26,7 +24,6 @@ from albert_tf.finetuning.registry import (
 )
 from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.task_config import TaskConfig
-from albert_tf.finetuning.text_classification.model import AlbertClassifier
 
 LENGTHS = {"max_seq_length": 32, "max_query_length": 12, "max_qa_length": 12}
 
@@ -125,35 +122,6 @@ def _without_floats(record):
         return 0
 
     return json.dumps(json.loads(json.dumps(record), parse_float=take)), floats
-
-
-def test_probabilities_equal_those_of_the_model(make_model, eagerly):
-    folder = make_model("classes")
-    lines = ["a short text", "", "a somewhat longer text of more words\n"]
-    predictor = Predictor([folder])
-    examples = list(
-        examples_from_lines(predictor.task_type, lines, "stdin", BadExamples())
-    )
-    assert [x.id for x in examples] == ["0", "1", "2"]
-    with eagerly():
-        found = predictor.predict_examples(examples).predictions
-    model = AlbertClassifier.from_pretrained(folder)
-    with eagerly():
-        records = predictor([line.strip() for line in lines])
-        assert predictor(lines[0]) == predictor({"text": lines[0]})
-    assert predictor(lines[0])["label"] == records[0]["label"]
-    for example, probabilities in zip(examples, found, strict=True):
-        ids = [2, *model.tokenizer.encode(example.text), 3]
-        ids = np.array([ids])
-        logits = model(
-            {
-                "input_word_ids": ids,
-                "input_mask": np.ones_like(ids),
-                "input_type_ids": np.zeros_like(ids),
-            }
-        )
-        expected = np.exp(logits[0]) / np.exp(logits[0]).sum()
-        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
 
 
 def test_ensemble_averages_and_reports_its_gain(make_model, read, eagerly):
@@ -265,8 +233,8 @@ def test_no_texts_and_empty_ones(make_model, kind):
         (None, "inputs=None must be texts or dicts of texts"),
         ([{"text": 3}], r"inputs\[0\]\['text'\]=3 must be a string"),
         ([{"text": "a", "pair": None}], r"\['pair'\]=None must be a string"),
-        ([{"text": "a", "title": "b"}], "text and title alone"),
-        ([{}], "does not take an example"),
+        ([{"text": "a", "title": "b"}], "takes text, not text and title"),
+        ([{}], "takes .*, not nothing"),
         (["good", 1], r"inputs\[1\]=1 must be a text or a dict"),
         ([("good", "bad")], r"inputs\[0\]=\('good', 'bad'\) must be a text or"),
     ],
@@ -279,15 +247,17 @@ def test_inputs_that_are_no_list_of_examples(make_model, inputs, message):
 @pytest.mark.parametrize(
     ("kind", "text", "pair", "message"),
     [
-        ("classes", "a", "b", "takes one text, not two"),
-        ("number", "a", None, "takes two texts"),
-        ("choices", "a", None, "the task dream takes context, question"),
+        ("classes", "a", "b", "takes text, not text and pair"),
+        ("number", "a", None, "takes text and pair, not text"),
+        ("choices", "a", None, "dream takes context and question"),
     ],
 )
 def test_texts_that_do_not_match_the_task(describe, kind, text, pair, message):
     with pytest.raises(InputError, match=message):
-        make_task_type(describe(kind)).example_from_fields(
-            {"text": text} | ({"pair": pair} if pair else {}), "0"
+        make_example(
+            make_task_type(describe(kind)),
+            {"text": text} | ({"pair": pair} if pair else {}),
+            "0",
         )
 
 

@@ -11,13 +11,18 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
+from albert_tf.finetuning.example_texts import (
+    make_example,
+    served_arrays,
+    serving_inputs,
+    text_ranks,
+)
 from albert_tf.finetuning.registry import (
     known_task,
     make_task_type,
     with_settings,
 )
-from albert_tf.finetuning.text_classification.examples import TextExample
+from albert_tf.finetuning.serving import ServingGraph
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
 )
@@ -68,28 +73,14 @@ def make_model(serving_config, noisy):
 
 
 def samples(task_type, texts):
-    """Returns examples with each text in each role."""
-    match task_type.name:
-        case "multiple_choice":
-            return [
-                MultipleChoiceExample(
-                    id="",
-                    location="",
-                    passage=text,
-                    question=question,
-                    options=OPTIONS,
-                )
-                for text in texts
-                for question in QUESTIONS
-            ]
-        case "token_classification":
-            return task_type.sample_examples([*texts, *ODD])
-        case "text_classification" | "regression" if task_type.has_pairs:
-            return [
-                TextExample(id="", location="", text=text, pair=pair)
-                for text, pair in itertools.product(texts, texts)
-            ]
-    return task_type.sample_examples(texts)
+    """Returns examples, as texts by name, with each text in each role."""
+    names = list(text_ranks(task_type))
+    rows = itertools.product(texts, repeat=len(names))
+    if task_type.name == "multiple_choice":
+        rows = itertools.product(texts, QUESTIONS, [OPTIONS])
+    elif task_type.name == "token_classification":
+        rows = [[text] for text in [*texts, *ODD]]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def predictions_of(task_type, model, examples):
@@ -131,11 +122,13 @@ def test_graphs_predict_like_features(
 ):
     task_type = make_type(name, **settings)
     model = make_model(task_type)
-    examples = samples(task_type, texts)
-    inputs, expected = task_type.serving_arrays(
-        examples, predictions_of(task_type, model, examples)
+    given = samples(task_type, texts)
+    inputs = serving_inputs(task_type, given)
+    examples = [make_example(task_type, x, "") for x in given]
+    expected = served_arrays(
+        task_type, predictions_of(task_type, model, examples)
     )
-    graph = task_type.serving_graph(model, packed=packed)
+    graph = ServingGraph(task_type, model, packed=packed)
     call = tf.function(graph.call, autograph=False) if trace else graph.call
     outputs = call({name: tf.constant(x) for name, x in inputs.items()}, False)
     for output, values in expected.items():
@@ -154,7 +147,7 @@ def test_texts_are_split_like_str_split_and_words_are_not(
 ):
     task_type = make_type("ner", max_seq_length=9)
     model = make_model(task_type)
-    call = task_type.serving_graph(model).call
+    call = ServingGraph(task_type, model).call
     spaces = [chr(c) for c in range(0x110000) if chr(c).isspace()]
     others = ["\u200b", "\u0008", "\u2060"]
     text = "".join(f"{n}{c}" for n, c in enumerate([*spaces, *others]))
@@ -201,4 +194,4 @@ def test_bad_settings(make_type, name, settings, message):
 def test_longer_than_the_model(make_type, make_model):
     task_type = make_type("embedding", max_seq_length=41)
     with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
-        task_type.serving_graph(make_model(task_type))
+        ServingGraph(task_type, make_model(task_type))

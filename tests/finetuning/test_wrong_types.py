@@ -6,13 +6,14 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.data import examples_from_lines, read_examples
+from albert_tf.finetuning.data import read_examples
+from albert_tf.finetuning.example_texts import examples_from_lines
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.registry import known_task, make_task_type
 from albert_tf.finetuning.text_classification.examples import (
+    text_task_config,
     text_task_from_columns,
 )
-from albert_tf.finetuning.text_classification.task import text_task_config
 
 SQUAD = {
     "version": "v2.0",

@@ -164,8 +164,8 @@ PASSAGE = {"context": "A reader came. He left.", "question": "Who came?"}
 @pytest.mark.parametrize(
     ("task", "given", "bad", "message"),
     [
-        ("sst2", "A good film.", {"pair": "a"}, "does not take an example"),
-        ("mrpc", {"text": "a b", "pair": "b c"}, "a b", "takes two texts"),
+        ("sst2", "A good film.", {"pair": "a"}, "takes text, not pair"),
+        ("mrpc", {"text": "a b", "pair": "b c"}, "a b", "takes text and pair"),
         ("stsb", {"text": "a b", "pair": "b c"}, 3, "must be a text or a dict"),
         ("ner", "A reader came.", {"text": 3}, "inputs[1]['text']"),
         ("squad1.1", PASSAGE, {"question": "Who?"}, "inputs[1]: "),

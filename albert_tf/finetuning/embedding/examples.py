@@ -15,6 +15,14 @@ from albert_tf.finetuning.examples import (
     text_problem,
 )
 from albert_tf.finetuning.tables import read_rows
+from albert_tf.finetuning.task_config import TaskConfig
+
+EMBEDDING = TaskConfig(
+    name="embedding",
+    task_type="embedding",
+    metrics=("spearman", "pearson"),
+    settings={"max_seq_length": 128},
+)
 
 # Layouts of tables: the columns of the texts, of which the last may be missing
 # in the first layout; and the column of the score, which may be missing.
@@ -43,6 +51,11 @@ class EmbeddingExample:
     texts: tuple[str, ...]
     label: float | None = None
     location: str
+
+    @property
+    def has_label(self) -> bool:
+        """Whether predictions can be scored: those of pairs can."""
+        return len(self.texts) > 1
 
 
 def read_embedding_examples(

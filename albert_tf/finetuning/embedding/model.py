@@ -10,8 +10,8 @@ import tensorflow as tf
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.embedding.examples import EMBEDDING
 from albert_tf.finetuning.embedding.features import TEXT_HASHES
-from albert_tf.finetuning.embedding.known_tasks import EMBEDDING
 from albert_tf.finetuning.features import LABELS
 from albert_tf.finetuning.losses import BatchLoss
 from albert_tf.finetuning.task_model import TaskModel

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError, import_package
-from albert_tf.finetuning.embedding.examples import EmbeddingExample
+from albert_tf.finetuning.embedding.examples import EMBEDDING, EmbeddingExample
 from albert_tf.finetuning.features import Features
-from albert_tf.finetuning.text_classification.bag_of_words import (
+from albert_tf.finetuning.text_classification.baselines import (
     word_vectorizer,
 )
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
 )
 
-CORRELATIONS = ("spearman", "pearson")
+CORRELATIONS = EMBEDDING.metrics
 RETRIEVAL = "accuracy"
 METRICS = (*CORRELATIONS, RETRIEVAL)
 

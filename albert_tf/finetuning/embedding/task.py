@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.examples import (
+    EMBEDDING,
     EmbeddingExample,
     read_embedding_examples,
 )
-from albert_tf.finetuning.embedding.known_tasks import EMBEDDING
 from albert_tf.finetuning.embedding.scores import (
     bag_of_words_scores,
     check_metrics,
@@ -31,46 +31,26 @@ class Embedding(TaskType):
     name = "embedding"
     loss_settings = ("temperature",)
     has_head = False
+    known_tasks = (EMBEDDING,)
     default_settings: ClassVar = EMBEDDING.settings
-    reads_lines = True
+    optional_texts = ("pair",)
+    layout = "vector"
 
-    @classmethod
-    def known_tasks(cls):
-        """Returns `embedding`, whose files are the user's own."""
-        return (EMBEDDING,)
+    @property
+    def min_seq_length(self):
+        """Makes room for two pieces."""
+        return 4
 
-    def check_settings(self):
-        """Checks that a sequence has room for a text."""
-        self.require_length(4)
+    # Examples and features.
 
-    # Examples.
-
-    def read_examples(self, path, *, bad, labelled, training=False):
+    def read_examples(self, source, *, bad, labelled, training=False):
         """Reads texts, pairs or triplets; see `read_embedding_examples`."""
-        return read_embedding_examples(path, bad=bad, labelled=labelled)
+        return read_embedding_examples(source, bad=bad, labelled=labelled)
 
-    def example_from_line(self, line, id, location):
-        """Makes an example from a text, or two with a tab between."""
-        texts = tuple(line.split("\t"))
-        if len(texts) > 2:
-            raise InputError(f"{len(texts)} texts separated by tabs, not two")
-        return EmbeddingExample(id=id, texts=texts, location=location)
-
-    def example_from_fields(self, fields, id):
+    def example(self, texts, id, location):
         """Makes an example from `text` and optionally `pair`."""
-        if not {"text"} <= set(fields) <= {"text", "pair"}:
-            return super().example_from_fields(fields, id)
-        texts = (
-            fields["text"],
-            *([fields["pair"]] if "pair" in fields else []),
-        )
-        return EmbeddingExample(id=id, texts=texts, location="")
-
-    def has_label(self, example):
-        """Returns whether an example can be scored: a pair can."""
-        return len(example.texts) > 1
-
-    # Features.
+        given = tuple(texts[x] for x in ("text", "pair") if x in texts)
+        return EmbeddingExample(id=id, texts=given, location=location)
 
     def features(self, examples, *, labelled):
         """Returns a sequence for each text.
@@ -88,8 +68,9 @@ class Embedding(TaskType):
 
     # Model and loss.
 
-    def check_training(self, features, config, micro_batch_size):
+    def prepare_model(self, model, features, micro_batch_size):
         """Checks that a batch has negatives, and a text alone two masks."""
+        config = model.config
         if "labels" in features.columns:
             return
         if micro_batch_size < 2:
@@ -115,26 +96,23 @@ class Embedding(TaskType):
 
         return AlbertSentenceEncoder
 
-    def model_arguments(self):
-        """Returns {}: the model has no head."""
-        return {}
-
     def make_loss(self, **settings):
         """Returns the contrastive loss, or the error of cosines."""
         from albert_tf.finetuning.embedding.model import EmbeddingLoss
 
         return EmbeddingLoss(**settings)
 
-    def word_baselines(self, word_embeddings, examples):
-        """Returns the scores of the mean of a text's word embeddings."""
-        features = self.features(examples, labelled=False)
-        table = word_embeddings()
-        means = mean_embeddings(table, features)
-        return {"mean of word embeddings": embedding_scores(examples, means)}
-
-    def baselines(self, training, examples):
-        """Returns the scores of a bag of words."""
-        return bag_of_words_scores(training, examples)
+    def baselines(self, training, examples, word_embeddings=None):
+        """Returns the scores of means of word embeddings and bags of words."""
+        scores = {}
+        table = word_embeddings() if word_embeddings is not None else None
+        if table is not None:
+            features = self.features(examples, labelled=False)
+            means = mean_embeddings(table, features)
+            scores["mean of word embeddings"] = embedding_scores(
+                examples, means
+            )
+        return scores | bag_of_words_scores(training, examples)
 
     def forward(self, model, batch):
         """Returns the `embedding` of texts, of length 1."""
@@ -165,13 +143,6 @@ class Embedding(TaskType):
         cosine = float(prediction[0] @ prediction[1])
         return {"id": example.id, "similarity": round(cosine, 6)}
 
-    def table_rows(self, record):
-        """Returns a row, with a column for each value of an embedding."""
-        values: dict[str, Any] = dict(record)
-        for number, value in enumerate(values.pop("embedding", ())):
-            values[str(number)] = value
-        return [values]
-
     def scores(self, examples, predictions):
         """Returns correlations of cosines, or the accuracy of retrieval."""
         return embedding_scores(examples, np.concatenate(predictions))
@@ -193,15 +164,6 @@ class Embedding(TaskType):
         )
         return {"embedding": tf.math.l2_normalize(model(sequences), axis=-1)}
 
-    def sample_examples(self, texts):
-        """Returns an example for each text."""
-        return [
-            EmbeddingExample(id=str(i), texts=(text,), location="")
-            for i, text in enumerate(texts)
-        ]
-
-    def serving_arrays(self, examples, predictions):
-        """Returns the texts and their embeddings."""
-        return {"text": [x.texts[0] for x in examples]}, {
-            "embedding": np.concatenate(predictions)
-        }
+    def served(self, prediction):
+        """Returns the `embedding` of a text."""
+        return {"embedding": prediction[0]}

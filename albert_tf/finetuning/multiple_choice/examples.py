@@ -18,6 +18,29 @@ from albert_tf.finetuning.examples import (
     read_lines,
     text_problem,
 )
+from albert_tf.finetuning.task_config import TaskConfig
+
+DEFAULT_SETTINGS = {"max_seq_length": 512, "max_qa_length": 128}
+
+_SPLITS = ("train", "dev", "test")
+
+RACE, DREAM = (
+    TaskConfig(
+        name=name,
+        task_type="multiple_choice",
+        metrics=("accuracy",),
+        settings=DEFAULT_SETTINGS,
+        source={
+            "reader": name,
+            "folder": folder,
+            "files": {split: split + ending for split in _SPLITS},
+        },
+    )
+    for name, folder, ending in (
+        ("race", "RACE", ""),
+        ("dream", "dream", ".json"),
+    )
+)
 
 GROUPS = ("middle", "high")
 _LETTERS = ("A", "B", "C", "D")
@@ -44,6 +67,11 @@ class MultipleChoiceExample:
     label: int | None = None
     group: str | None = None
     location: str
+
+    @property
+    def has_label(self) -> bool:
+        """Whether predictions can be scored."""
+        return self.label is not None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

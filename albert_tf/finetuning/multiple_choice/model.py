@@ -7,10 +7,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.head_model import HeadModel
+from albert_tf.finetuning.multiple_choice.examples import RACE
 from albert_tf.finetuning.multiple_choice.features import choice_sequences
-from albert_tf.finetuning.multiple_choice.known_tasks import RACE
+from albert_tf.finetuning.task_model import HeadModel
 from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 
@@ -41,32 +40,12 @@ class AlbertMultipleChoice(HeadModel):
     """
 
     HEAD = "choice_head"
+    NAME = "multiple_choice"
     INPUT_RANK = 3
     TASK_TYPES = ("multiple_choice",)
     TASK = RACE
     NUM_TEXTS = (3,)
     LAST_RANK = 2
-
-    def __init__(
-        self,
-        config: AlbertConfig,
-        *,
-        dropout: float = 0.1,
-        packed: bool = False,
-        rematerialize: bool = False,
-        output_attentions: bool = False,
-        **kwargs,
-    ):
-        super().__init__(
-            config,
-            num_outputs=1,
-            dropout=dropout,
-            packed=packed,
-            rematerialize=rematerialize,
-            output_attentions=output_attentions,
-            name=kwargs.pop("name", "multiple_choice"),
-            **kwargs,
-        )
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, choices]`."""

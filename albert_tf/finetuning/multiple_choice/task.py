@@ -15,16 +15,14 @@ from albert_tf.finetuning.library_datasets import (
     numbered_rows,
 )
 from albert_tf.finetuning.multiple_choice.examples import (
+    DEFAULT_SETTINGS,
+    DREAM,
     GROUPS,
+    RACE,
     MultipleChoiceExample,
     race_examples,
     read_dream,
     read_race,
-)
-from albert_tf.finetuning.multiple_choice.known_tasks import (
-    DEFAULT_SETTINGS,
-    DREAM,
-    RACE,
 )
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import (
@@ -44,7 +42,13 @@ class MultipleChoice(TaskType):
     name = "multiple_choice"
     loss_settings = ("label_smoothing",)
     default_settings: ClassVar = DEFAULT_SETTINGS
+    known_tasks = (RACE, DREAM)
     custom_metrics = False
+
+    @property
+    def serving_forms(self):
+        """Exports take `context`, `question` and `options` of equal number."""
+        return {"serving_default": {"context": 1, "question": 1, "options": 2}}
 
     @property
     def max_qa_length(self) -> int:
@@ -60,13 +64,15 @@ class MultipleChoice(TaskType):
                 f"{self.max_seq_length}"
             )
 
-    @classmethod
-    def known_tasks(cls):
-        """Returns RACE and DREAM."""
-        return RACE, DREAM
-
-    def read_examples(self, path, *, bad, labelled, training=False):
-        """Reads the questions of a file or folder of RACE or DREAM."""
+    def read_examples(self, source, *, bad, labelled, training=False):
+        """Reads RACE or DREAM. A library has RACE, a dataset per group."""
+        if isinstance(source, list):
+            passages = (
+                (location, group, row)
+                for group, dataset in zip(GROUPS, source, strict=True)
+                for location, row in _race_rows(dataset)
+            )
+            return race_examples(passages, "race", bad=bad, labelled=labelled)
         readers = {"race": read_race, "dream": read_dream}
         reader = self.task_config.source.get("reader")
         if reader not in tuple(readers):  # It may be of any type.
@@ -74,32 +80,18 @@ class MultipleChoice(TaskType):
                 f"source of {self.task_config.name}: reader={reader!r} must be "
                 f"one of {', '.join(readers)}"
             )
-        return readers[reader](path, bad=bad, labelled=labelled)
+        return readers[reader](source, bad=bad, labelled=labelled)
 
-    def read_dataset(self, datasets, *, bad, labelled, training=False):
-        """Reads RACE, which has one dataset for each group."""
-        passages = (
-            (location, group, row)
-            for group, dataset in zip(GROUPS, datasets, strict=True)
-            for location, row in _race_rows(dataset)
-        )
-        return race_examples(passages, "race", bad=bad, labelled=labelled)
-
-    def example_from_fields(self, fields, id):
+    def example(self, texts, id, location):
         """Makes an example from `context`, `question` and `options`."""
-        if set(fields) != {"context", "question", "options"}:
-            raise InputError(
-                f"the task {self.task_config.name} takes context, question "
-                f"and options, not {', '.join(fields)}"
-            )
-        if len(fields["options"]) < 2:
+        if len(texts["options"]) < 2:
             raise InputError("options: give two or more")
         return MultipleChoiceExample(
             id=id,
-            passage=fields["context"],
-            question=fields["question"],
-            options=tuple(fields["options"]),
-            location="",
+            passage=texts["context"],
+            question=texts["question"],
+            options=tuple(texts["options"]),
+            location=location,
         )
 
     @property
@@ -110,10 +102,6 @@ class MultipleChoice(TaskType):
         )
 
         return AlbertMultipleChoice
-
-    def model_arguments(self):
-        """Returns {}: no weight depends on the number of options."""
-        return {}
 
     def make_loss(self, **settings):
         """Returns the cross-entropy of the options."""
@@ -170,7 +158,7 @@ class MultipleChoice(TaskType):
         labels = [example.label for example in examples]
         classification_metrics(self.task_config.metrics, labels, labels)
 
-    def baselines(self, training, examples):
+    def baselines(self, training, examples, word_embeddings=None):
         """Returns the scores of the most frequent position, and of chance."""
         counts = Counter(x.label for x in training)
         ranked = [position for position, _ in counts.most_common()]
@@ -198,11 +186,6 @@ class MultipleChoice(TaskType):
             "option": example.options[best],
             "probabilities": [float(x) for x in prediction],
         }
-
-    @property
-    def serving_forms(self):
-        """Exports take `context`, `question` and `options` of equal number."""
-        return {"serving_default": {"context": 1, "question": 1, "options": 2}}
 
     def serve(self, preprocessor, model, inputs):
         """Returns `logits` and `probabilities` of options, and the `choice`.
@@ -233,28 +216,6 @@ class MultipleChoice(TaskType):
             "probabilities": tf.nn.softmax(logits),
             "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
         }
-
-    def sample_examples(self, texts):
-        """Returns a question with three options about each text."""
-        return [
-            MultipleChoiceExample(
-                id=str(i),
-                location="",
-                passage=text,
-                question=texts[i - 1],
-                options=(texts[i - 2], texts[i - 3], "_"),
-            )
-            for i, text in enumerate(texts)
-        ]
-
-    def serving_arrays(self, examples, predictions):
-        """Returns the questions and the probabilities of their options."""
-        inputs = {
-            "context": [x.passage for x in examples],
-            "question": [x.question for x in examples],
-            "options": [list(x.options) for x in examples],
-        }
-        return inputs, {"probabilities": np.array(predictions)}
 
 
 def _race_rows(dataset: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:

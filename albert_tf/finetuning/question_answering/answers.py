@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -179,7 +180,7 @@ def _answer_batch(
         ends=concatenated("ends", tf.int64),
         max_context=concatenated("max_context", tf.bool),
     )
-    lengths = [len(window.ids) for window in windows]
+    lengths = [window.length for window in windows]
     members = [
         _best_positions(
             [row for member in rows for row in member], lengths, n_best
@@ -308,41 +309,44 @@ def _same_windows(
     windows: Sequence[SpanWindow], others: Sequence[SpanWindow]
 ) -> bool:
     return len(windows) == len(others) and all(
-        np.array_equal(a.ids, b.ids)
+        a.first_context_token == b.first_context_token
+        and np.array_equal(a.starts, b.starts)
+        and np.array_equal(a.ends, b.ends)
         for a, b in zip(windows, others, strict=True)
     )
 
 
-def write_answers(
-    answers: Iterable[QuestionAnswers],
-    *,
-    predictions: TextIO,
-    nbest: TextIO,
-    null_odds: TextIO | None = None,
-    threshold: float | None = None,
-) -> int:
-    """Writes the original's files, one question at a time.
+class AnswerFiles(contextlib.AbstractContextManager):
+    """Writes the original's files, a few questions at a time.
 
     Args:
-      answers: The answers; may be an iterator.
-      predictions: File of the answers (`predictions.json`).
-      nbest: File of the best answers (`nbest_predictions.json`).
-      null_odds: File of the null scores (`null_odds.json`); joint head only.
+      files: Open files of the answers (`predictions.json`), of the best answers
+        (`nbest_predictions.json`) and, for the joint head, of the null scores
+        (`null_odds.json`).
       threshold: See `QuestionAnswers.text`.
-
-    Returns:
-      The number of questions.
     """
-    count = 0
-    files = [file for file in (predictions, nbest, null_odds) if file]
-    for each in answers:
-        contents = [each.text(threshold), each.n_best(), each.null_score]
-        for file, content in zip(files, contents, strict=False):
-            file.write(",\n" if count else "{\n")
-            # An item of the object, without braces.
-            text = json.dumps({each.id: content}, indent=4)
-            file.write(text[len("{\n") : -len("\n}")])
-        count += 1
-    for file in files:
-        file.write("\n}\n" if count else "{}\n")
-    return count
+
+    def __init__(self, files: Sequence[TextIO], threshold: float | None = None):
+        self._files = files
+        self._threshold = threshold
+        self._is_empty = True
+
+    def write(self, answers: Iterable[QuestionAnswers]) -> None:
+        """Appends the answers to some questions."""
+        for each in answers:
+            contents = [
+                each.text(self._threshold),
+                each.n_best(),
+                each.null_score,
+            ]
+            for file, content in zip(self._files, contents, strict=False):
+                file.write("{\n" if self._is_empty else ",\n")
+                # An item of the object, without braces.
+                text = json.dumps({each.id: content}, indent=4)
+                file.write(text[len("{\n") : -len("\n}")])
+            self._is_empty = False
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the files."""
+        for file in self._files:
+            file.write("{}\n" if self._is_empty else "\n}\n")

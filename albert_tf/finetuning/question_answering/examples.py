@@ -51,6 +51,11 @@ class QuestionAnsweringExample:
     is_impossible: bool = False
     location: str
 
+    @property
+    def has_label(self) -> bool:
+        """Whether predictions can be scored."""
+        return bool(self.answers or self.is_impossible)
+
 
 def read_squad(
     path: str | os.PathLike[str],

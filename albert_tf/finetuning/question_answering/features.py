@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features, FeaturesBuilder, batched
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.text.packing import Segment, make_segment, pack
 
 if TYPE_CHECKING:
+    from albert_tf.finetuning.question_answering.contexts import Windows
     from albert_tf.finetuning.question_answering.examples import (
         Answer,
         QuestionAnsweringExample,
@@ -60,50 +64,63 @@ class WindowSettings:
             )
 
 
+DEFAULT_SETTINGS = {
+    **dataclasses.asdict(WindowSettings()),
+    "head": "v1",
+    "start_n_top": 5,
+    "end_n_top": 5,
+    "n_best": 20,
+    "max_answer_length": 30,
+    "rules": "squad1.1",
+    "null_threshold": None,
+}
+
+_SQUAD = {"train": "train-v{}.json", "dev": "dev-v{}.json"}
+_CMRC = {x: f"cmrc2018_{x}.json" for x in ("train", "dev")}
+_CMRC["test"] = "cmrc2018_trial.json"
+_JOINT = {"head": "joint", "rules": "squad2.0"}
+_LONG = {"max_seq_length": 512, "rules": "cmrc"}
+SQUAD_1, SQUAD_2, CMRC = (
+    TaskConfig(
+        name=name,
+        task_type="question_answering",
+        metrics=("f1", metric),
+        settings={**DEFAULT_SETTINGS, **settings},
+        source={
+            "reader": reader,
+            "folder": folder,
+            "files": {
+                split: file.format(name.removeprefix("squad"))
+                for split, file in files.items()
+            },
+        },
+    )
+    for name, reader, folder, metric, files, settings in (
+        ("squad1.1", "squad", "squad", "exact_match", _SQUAD, {}),
+        ("squad2.0", "squad", "squad", "exact", _SQUAD, _JOINT),
+        ("cmrc2018", "cmrc", "cmrc2018", "exact_match", _CMRC, _LONG),
+    )
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SpanWindow:
     """`[CLS] question [SEP] pieces of the context [SEP]`, without padding.
 
     Attributes:
-      ids: int32 `[length]`.
+      length: Number of tokens.
       first_context_token: Position of the first piece of the context.
       starts: int32 `[pieces]`, start of each context piece, in characters of
         the context.
       ends: int32 `[pieces]`, end of each context piece.
       max_context: bool `[pieces]`, see `contexts.Windows`.
-      start_position: Label: position of the first piece of the answer. None,
-        like the other labels, in unlabelled windows.
-      end_position: Label: position of the last piece of the answer.
-      is_impossible: Label: whether the window lacks a part of the answer; both
-        positions are then 0, as in the original.
     """
 
-    ids: np.ndarray
+    length: int
     first_context_token: int
     starts: np.ndarray
     ends: np.ndarray
     max_context: np.ndarray
-    start_position: int | None = None
-    end_position: int | None = None
-    is_impossible: bool | None = None
-
-    @property
-    def types(self) -> np.ndarray:
-        """Segment ids, int32 `[length]`: 1 from the context on."""
-        types = np.zeros_like(self.ids)
-        types[self.first_context_token :] = 1
-        return types
-
-    @property
-    def p_mask(self) -> np.ndarray:
-        """1 at positions that cannot be answers, int32 `[length]`.
-
-        0 in the context, and at `[CLS]`, which represents no answer.
-        """
-        p_mask = np.ones_like(self.ids)
-        p_mask[0] = 0
-        p_mask[self.first_context_token : -1] = 0
-        return p_mask
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,23 +172,97 @@ class TokenizedContext:
         return range(first, last + 1) if first <= last else None
 
 
-def question_windows(
+class WindowBatch(NamedTuple):
+    """The windows of some questions.
+
+    Attributes:
+      inputs: See `window_inputs`; padded to the longest window.
+      labels: Positions of the first and the last piece of the answer, and
+        whether the window lacks a part of it, int32 `[3, windows]`; both
+        positions are then 0, as in the original. None without labels.
+      questions: The windows of each question.
+    """
+
+    inputs: dict[str, np.ndarray]
+    labels: np.ndarray | None
+    questions: list[list[SpanWindow]]
+
+
+def window_segments(
+    ops: Any,
+    windows: Windows,
+    questions: Segment,
+    pieces: Segment,
+    context_of: Any,
+) -> tuple[Segment, Segment]:
+    """Returns the question, and the pieces of the context, of each window.
+
+    Args:
+      ops: `ArrayOps` or `TensorOps`.
+      windows: The windows.
+      questions: Ids of the questions.
+      pieces: Ids of the contexts.
+      context_of: Int `[questions]`, the context of each question.
+    """
+    question_of = windows.question_of
+    start = ops.gather(pieces.starts, ops.gather(context_of, question_of))
+    first, end = (ops.cast(x, np.int32) for x in (windows.starts, windows.ends))
+    return (
+        Segment(
+            questions.ids,
+            ops.gather(questions.starts, question_of),
+            ops.gather(questions.lengths, question_of),
+        ),
+        Segment(pieces.ids, start + first, end - first),
+    )
+
+
+def window_inputs(
+    ops: Any,
+    tokenizer: Tokenizer,
+    question: Segment,
+    context: Segment,
+    seq_length: Any,
+) -> dict[str, Any]:
+    """Makes the inputs of windows, in NumPy or in a graph.
+
+    Args:
+      ops: `ArrayOps` or `TensorOps`.
+      tokenizer: Tokenizer of the model.
+      question: Ids of each window's question.
+      context: Ids of each window's pieces of the context.
+      seq_length: Length to pad to; no window is longer.
+
+    Returns:
+      The encoder's inputs, and `p_mask`, int32 `[windows, seq]`: 1 at positions
+      that cannot be answers; 0 in the context, and at `[CLS]`, which represents
+      no answer.
+    """
+    inputs = pack(ops, tokenizer, [question, context], seq_length)
+    position = ops.arange(seq_length)[None]
+    last = (question.lengths + context.lengths + 2)[:, None]
+    is_context = (inputs["input_type_ids"] == 1) & (position < last)
+    may_answer = is_context | (position == 0)
+    return {**inputs, P_MASK: 1 - ops.cast(may_answer, np.int32)}
+
+
+def window_batches(
     examples: Iterable[QuestionAnsweringExample],
     tokenizer: Tokenizer,
     settings: WindowSettings,
     *,
     labelled: bool,
-) -> Iterator[list[SpanWindow]]:
-    """Yields one or more windows for each question.
+) -> Iterator[WindowBatch]:
+    """Yields the windows of a few hundred questions at a time.
 
     A window has as many pieces of the context as fit, and starts `doc_stride`
-    pieces after the previous one. Ids, windows and labels equal the original's.
-    Offsets come from the tokenizer, not from an alignment that may fail, so no
-    question is dropped.
+    pieces after the previous one. Every question has one. Ids, windows and
+    labels equal the original's. Offsets come from the tokenizer, not from an
+    alignment that may fail, so no question is dropped.
 
     Args:
-      examples: The examples; may be an iterator. A few hundred are held in
-        memory; contexts that they share are tokenized once.
+      examples: The examples; may be an iterator. Contexts that they share are
+        tokenized once.
       tokenizer: Tokenizer of the model.
       settings: Lengths.
       labelled: Whether to add labels, from the first answer that is in the
@@ -184,10 +275,12 @@ def question_windows(
     """
     contexts: dict[str, TokenizedContext] = {}
     for batch in batched(examples, _BATCH):
-        questions = tokenizer.encode(
-            [example.question for example in batch],
-            num_threads=1,
-            max_length=settings.max_query_length,
+        questions = make_segment(
+            tokenizer.encode(
+                [example.question for example in batch],
+                num_threads=1,
+                max_length=settings.max_query_length,
+            )
         )
         # Questions about a paragraph may continue in the next batch.
         contexts = {
@@ -195,71 +288,72 @@ def question_windows(
             or TokenizedContext.from_text(text, tokenizer)
             for text in dict.fromkeys(example.context for example in batch)
         }
-        cuts = _cuts(
-            [len(question) for question in questions],
-            [len(contexts[example.context].ids) for example in batch],
-            settings,
+        yield _window_batch(
+            batch, questions, contexts, tokenizer, settings, labelled
         )
-        for example, question, cut in zip(batch, questions, cuts, strict=True):
-            context = contexts[example.context]
-            yield _windows(
-                [tokenizer.cls_id, *question, tokenizer.sep_id],
-                context,
-                cut,
-                _label(example, context) if labelled else None,
-            )
 
 
-def window_features(
-    questions: Iterable[list[SpanWindow]],
-    *,
-    pad_id: int,
-    head: str,
-    labelled: bool,
-) -> Features:
-    """Returns the features of windows.
-
-    Args:
-      questions: Windows of each question; may be an iterator.
-      pad_id: ID of padding.
-      head: Head of the model; "joint" adds `p_mask` and the label
-        `is_impossible`.
-      labelled: Whether to add the labels; otherwise `metadata` has the windows
-        of each question.
-    """
-    is_joint = head == "joint"
-    builder = FeaturesBuilder(
-        pad_id=pad_id, token_padding={P_MASK: 1} if is_joint else {}
-    )
-    labels, metadata = [], []
-    for windows in questions:
-        if not labelled:
-            metadata.append(windows)
-        for window in windows:
-            p_mask = {P_MASK: window.p_mask} if is_joint else {}
-            builder.append(window.ids, window.types, **p_mask)
-            labels.append(
-                (
-                    window.start_position,
-                    window.end_position,
-                    window.is_impossible,
-                )
-            )
-    if not labelled:
-        return builder.build(metadata)
-    columns = np.array(labels, np.int32).reshape(-1, 3).T
-    names = [START_POSITIONS, END_POSITIONS, IS_IMPOSSIBLE]
-    return builder.build(
-        **dict(zip(names if is_joint else names[:2], columns, strict=False))
-    )
-
-
-def _cuts(
-    question_lengths: list[int],
-    context_lengths: list[int],
+def _window_batch(
+    examples: Sequence[QuestionAnsweringExample],
+    questions: Segment,
+    contexts: Mapping[str, TokenizedContext],
+    tokenizer: Tokenizer,
     settings: WindowSettings,
-) -> list[list[tuple[slice, np.ndarray]]]:
-    """Returns the pieces and `max_context` of each question's windows."""
+    labelled: bool,
+) -> WindowBatch:
+    pieces = make_segment([x.ids.tolist() for x in contexts.values()])
+    numbers = {text: number for number, text in enumerate(contexts)}
+    context_of = np.array([numbers[x.context] for x in examples])
+    windows, max_context = _cut(
+        questions.lengths, pieces.lengths[context_of], settings
+    )
+    question_of, starts, ends, _ = windows
+    question, context = window_segments(
+        ArrayOps(), windows, questions, pieces, context_of
+    )
+    lengths = question.lengths + context.lengths + 3
+    first_tokens = question.lengths + 2
+    inputs = window_inputs(
+        ArrayOps(), tokenizer, question, context, lengths.max()
+    )
+    labels = None
+    if labelled:
+        answers = [_label(x, contexts[x.context]) for x in examples]
+        first, last = np.array([(x.start, x.stop - 1) for x in answers]).T
+        first, last = first[question_of], last[question_of]
+        is_whole = (starts <= first) & (first <= last) & (last < ends)
+        offset = first_tokens - starts
+        labels = np.stack(
+            [
+                np.where(is_whole, first + offset, 0),
+                np.where(is_whole, last + offset, 0),
+                ~is_whole,
+            ]
+        )
+    found: list[list[SpanWindow]] = [[] for _ in examples]
+    for number, values in enumerate(
+        zip(question_of, lengths, first_tokens, starts, ends, strict=True)
+    ):
+        question_number, length, first_token, start, end = map(int, values)
+        of_text = contexts[examples[question_number].context]
+        found[question_number].append(
+            SpanWindow(
+                length=length,
+                first_context_token=first_token,
+                starts=of_text.starts[start:end],
+                ends=of_text.ends[start:end],
+                max_context=max_context[number],
+            )
+        )
+    return WindowBatch(inputs, labels, found)
+
+
+def _cut(
+    question_lengths: np.ndarray,
+    context_lengths: np.ndarray,
+    settings: WindowSettings,
+) -> tuple[Windows, list[np.ndarray]]:
+    """Returns the windows of questions as arrays, and their `max_context`."""
     import tensorflow as tf
 
     from albert_tf.finetuning.question_answering.contexts import cut_windows
@@ -271,18 +365,52 @@ def _cuts(
             max_seq_length=settings.max_seq_length,
             doc_stride=settings.doc_stride,
         )
-    splits = windows.max_context.row_splits.numpy()
-    flags = np.split(windows.max_context.values.numpy(), splits[1:-1])
-    cuts: list[list[tuple[slice, np.ndarray]]] = [[] for _ in question_lengths]
-    for question, start, end, max_context in zip(
-        windows.question_of.numpy().tolist(),
-        windows.starts.numpy().tolist(),
-        windows.ends.numpy().tolist(),
-        flags,
-        strict=True,
-    ):
-        cuts[question].append((slice(start, end), max_context))
-    return cuts
+    flags = windows.max_context
+    splits = flags.row_splits.numpy()[1:-1]
+    arrays = windows._replace(
+        question_of=windows.question_of.numpy(),
+        starts=windows.starts.numpy(),
+        ends=windows.ends.numpy(),
+    )
+    return arrays, np.split(flags.values.numpy(), splits)
+
+
+def window_features(
+    batches: Iterable[WindowBatch],
+    *,
+    pad_id: int,
+    head: str,
+    labelled: bool,
+) -> Features:
+    """Returns the features of windows.
+
+    Args:
+      batches: The windows; may be an iterator.
+      pad_id: ID of padding.
+      head: Head of the model; "joint" adds `p_mask` and the label
+        `is_impossible`.
+      labelled: Whether to add the labels; otherwise `metadata` has the windows
+        of each question.
+    """
+    is_joint = head == "joint"
+    builder = FeaturesBuilder(
+        pad_id=pad_id, token_padding={P_MASK: 1} if is_joint else {}
+    )
+    labels: list[np.ndarray] = [np.zeros([3, 0], np.int32)]
+    metadata = []
+    for batch in batches:
+        builder.extend(batch.inputs)
+        if batch.labels is not None:
+            labels.append(batch.labels)
+        else:
+            metadata += batch.questions
+    if not labelled:
+        return builder.build(metadata)
+    columns = np.concatenate(labels, axis=1, dtype=np.int32)
+    names = [START_POSITIONS, END_POSITIONS, IS_IMPOSSIBLE]
+    return builder.build(
+        **dict(zip(names if is_joint else names[:2], columns, strict=False))
+    )
 
 
 def _label(
@@ -298,49 +426,3 @@ def _label(
         f"{example.location}: no answer in the context to train on; give one, "
         "or mark the question with is_impossible"
     )
-
-
-def _windows(
-    question: list[int],
-    context: TokenizedContext,
-    cuts: list[tuple[slice, np.ndarray]],
-    answer: range | None,
-) -> list[SpanWindow]:
-    """Returns the windows of a question.
-
-    Args:
-      question: Ids up to the context, including `[SEP]`.
-      context: The tokenized context.
-      cuts: Pieces and `max_context` of each window.
-      answer: Pieces of the answer, empty if there is none; None for unlabelled
-        windows.
-    """
-    windows = []
-    for pieces, max_context in cuts:
-        labels = {}
-        if answer is not None:
-            is_whole = (
-                bool(answer)
-                and pieces.start <= answer[0]
-                and answer[-1] < pieces.stop
-            )
-            offset = len(question) - pieces.start
-            labels: dict[str, Any] = {
-                "start_position": answer[0] + offset if is_whole else 0,
-                "end_position": answer[-1] + offset if is_whole else 0,
-                "is_impossible": not is_whole,
-            }
-        windows.append(
-            SpanWindow(
-                ids=np.concatenate(
-                    [question, context.ids[pieces], question[-1:]],
-                    dtype=np.int32,
-                ),
-                first_context_token=len(question),
-                starts=context.starts[pieces],
-                ends=context.ends[pieces],
-                max_context=max_context,
-                **labels,
-            )
-        )
-    return windows

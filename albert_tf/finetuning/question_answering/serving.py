@@ -10,7 +10,6 @@ import tensorflow as tf
 from albert_tf.finetuning.question_answering.answers import NO_SPAN
 from albert_tf.finetuning.question_answering.contexts import (
     Contexts,
-    Windows,
     cut_windows,
 )
 from albert_tf.finetuning.question_answering.decoder import (
@@ -25,9 +24,15 @@ from albert_tf.finetuning.question_answering.decoder import (
     best_positions,
     null_scores,
 )
-from albert_tf.finetuning.question_answering.features import P_MASK
+from albert_tf.finetuning.question_answering.features import (
+    P_MASK,
+    window_inputs,
+    window_segments,
+)
 from albert_tf.models.model_graph import Tensors
-from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.tensor_ops import TensorOps
+from albert_tf.text.packing import Segment, longest_sequence
+from albert_tf.text.preprocessor import GraphPreprocessor, ragged_segment
 
 QUESTION = "question"
 CONTEXT = "context"
@@ -93,25 +98,21 @@ def serve_answers(
         max_seq_length=settings.max_seq_length,
         doc_stride=settings.doc_stride,
     )
-    # Indices of the windows' pieces among the pieces of all contexts.
-    first_piece = tf.gather(
-        tf.gather(ids.row_starts(), context_of), windows.question_of
-    )
-    pieces = tf.ragged.range(
-        windows.starts + first_piece, windows.ends + first_piece
-    )
-    scores = scorer(
-        questions,
+    question, context = window_segments(
+        TensorOps(),
         windows,
-        pieces.with_values(tf.gather(ids.values, pieces.values)),
+        ragged_segment(questions),
+        ragged_segment(ids),
+        context_of,
     )
+    scores = scorer(question, context)
+    # Indices of the windows' pieces among the pieces of all contexts.
+    pieces = tf.ragged.range(context.starts, context.starts + context.lengths)
     # The question is surrounded by [CLS] and [SEP].
     window_pieces = WindowPieces(
         question_of=windows.question_of,
-        first_context_token=tf.gather(
-            questions.row_lengths() + 2, windows.question_of
-        ),
-        lengths=pieces.row_lengths(),
+        first_context_token=tf.cast(question.lengths, tf.int64) + 2,
+        lengths=tf.cast(context.lengths, tf.int64),
         starts=tf.gather(starts, pieces.values),
         ends=tf.gather(ends, pieces.values),
         max_context=windows.max_context.values,
@@ -150,7 +151,7 @@ class _WindowScorer:
         # Rows have no more positions than that.
         n_best = min(settings["n_best"], settings["max_seq_length"])
         self._model = model
-        self._preprocessor = preprocessor
+        self._tokenizer = preprocessor.tokenizer
         self._n_best = n_best
         self._is_joint = settings["head"] == "joint"
         self._min_length = 0
@@ -170,25 +171,22 @@ class _WindowScorer:
 
     def __call__(
         self,
-        questions: tf.RaggedTensor,
-        windows: Windows,
-        pieces: tf.RaggedTensor,
+        questions: Segment,
+        contexts: Segment,
     ) -> Tensors:
-        """Returns the scores of all windows, computed group by group.
+        """Returns the scores of windows, computed group by group.
 
         Args:
-          questions: Ids `[questions, (pieces)]`.
-          windows: Windows of the questions.
-          pieces: Ids of the context `[windows, (pieces)]`.
+          questions: Ids of the question in each window.
+          contexts: Ids of the context in each window.
         """
         # Group windows of similar length.
-        order = tf.argsort(pieces.row_lengths(), stable=True)
+        order = tf.argsort(contexts.lengths, stable=True)
 
         def group(start, outputs):
             indices = order[start : start + _WINDOWS_PER_CALL]
             scores = self._score(
-                tf.gather(questions, tf.gather(windows.question_of, indices)),
-                tf.gather(pieces, indices),
+                _take(questions, indices), _take(contexts, indices)
             )
             return start + _WINDOWS_PER_CALL, {
                 name: tf.concat([outputs[name], scores[name]], 0)
@@ -216,27 +214,27 @@ class _WindowScorer:
         inverse = tf.math.invert_permutation(order)
         return {name: tf.gather(x, inverse) for name, x in outputs.items()}
 
-    def _score(
-        self,
-        questions: tf.RaggedTensor,
-        pieces: tf.RaggedTensor,
-    ) -> Tensors:
-        longest = tf.reduce_max(
-            questions.row_lengths() + pieces.row_lengths() + 3
+    def _score(self, questions: Segment, pieces: Segment) -> Tensors:
+        ops = TensorOps()
+        longest = longest_sequence(ops, [questions, pieces])
+        inputs = window_inputs(
+            ops,
+            self._tokenizer,
+            questions,
+            pieces,
+            tf.maximum(longest, self._min_length),
         )
-        batch = self._preprocessor.bert_pack_inputs(
-            [questions, pieces],
-            tf.maximum(tf.cast(longest, tf.int32), self._min_length),
-        )
-        mask = batch["input_mask"]
-        if self._is_joint:
-            # Like `SpanWindow.p_mask`: 0 at [CLS] and in the second segment
-            # except for its [SEP], the last token.
-            is_last = mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]])
-            is_first = tf.one_hot(0, tf.shape(mask)[1], dtype=tf.int32)
-            may_answer = batch["input_type_ids"] - is_last + is_first
-            batch = {**batch, P_MASK: 1 - may_answer}
-        return best_positions(self._model(batch), mask, self._n_best)
+        if not self._is_joint:
+            del inputs[P_MASK]
+        mask = inputs["input_mask"]
+        return best_positions(self._model(inputs), mask, self._n_best)
+
+
+def _take(segment: Segment, rows: tf.Tensor) -> Segment:
+    return segment._replace(
+        starts=tf.gather(segment.starts, rows),
+        lengths=tf.gather(segment.lengths, rows),
+    )
 
 
 def _outputs(

@@ -21,7 +21,7 @@ from albert_tf.finetuning.question_answering.features import (
     P_MASK,
     START_POSITIONS,
     WindowSettings,
-    question_windows,
+    window_batches,
     window_features,
 )
 from albert_tf.finetuning.task_model import as_strings
@@ -64,8 +64,8 @@ def window_arrays(
         name: settings[name]
         for name in ("max_seq_length", "doc_stride", "max_query_length")
     }
-    windows = list(
-        question_windows(
+    batches = list(
+        window_batches(
             _examples(texts, y, head),
             tokenizer,
             WindowSettings(**lengths),
@@ -73,14 +73,14 @@ def window_arrays(
         )
     )
     features = window_features(
-        windows,
+        batches,
         pad_id=tokenizer.pad_id,
         head=head,
         labelled=y is not None,
     )
     batch = features.pad(range(len(features)))
     if sample_weight is not None:
-        counts = [len(each) for each in windows]
+        counts = [len(x) for batch in batches for x in batch.questions]
         sample_weight = np.repeat(np.asarray(sample_weight), counts)
     targets = None
     if y is not None:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import statistics
-from typing import ClassVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import INPUTS
-from albert_tf.finetuning.question_answering.baselines import (
-    answer_baselines,
-)
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
     read_squad,
@@ -21,19 +15,18 @@ from albert_tf.finetuning.question_answering.examples import (
     right_answers,
 )
 from albert_tf.finetuning.question_answering.features import (
-    P_MASK,
-    WindowSettings,
-    question_windows,
-    window_features,
-)
-from albert_tf.finetuning.question_answering.known_tasks import (
     CMRC,
     DEFAULT_SETTINGS,
+    P_MASK,
     SQUAD_1,
     SQUAD_2,
+    WindowSettings,
+    window_batches,
+    window_features,
 )
 from albert_tf.finetuning.question_answering.metrics import (
     RULES,
+    answer_baselines,
     best_thresholds,
 )
 from albert_tf.finetuning.task_type import TaskType
@@ -49,14 +42,15 @@ class QuestionAnswering(TaskType):
     """
 
     name = "question_answering"
+    known_tasks = (SQUAD_1, SQUAD_2, CMRC)
     default_settings: ClassVar = DEFAULT_SETTINGS
     custom_metrics = False
     perfect_score = 100.0
 
-    @classmethod
-    def known_tasks(cls):
-        """Returns SQuAD 1.1 and 2.0 and CMRC 2018."""
-        return SQUAD_1, SQUAD_2, CMRC
+    @property
+    def serving_forms(self):
+        """Exports take `question` and `context` `[batch]`."""
+        return {"serving_default": {"question": 1, "context": 1}}
 
     def check_settings(self):
         """Checks the lengths, and whether null scores require a joint head."""
@@ -82,36 +76,28 @@ class QuestionAnswering(TaskType):
                 f"{problem}"
             )
 
-    def read_examples(self, path, *, bad, labelled, training=False):
-        """Reads the questions of a file; see `read_squad`."""
-        return read_squad(
-            path,
-            bad=bad,
-            labelled=labelled,
-            need_positions=training,
-            # 200 of CMRC's answers are not at their offset.
-            repair_offsets=self.task_config.source.get("reader") == "cmrc",
+    def read_examples(self, source, *, bad, labelled, training=False):
+        """Reads the questions of a file, see `read_squad`, or a dataset."""
+        needs: dict[str, Any] = {
+            "labelled": labelled,
+            "need_positions": training,
+        }
+        if isinstance(source, list):
+            [dataset] = source
+            needs["impossible"] = self._rules == "squad2.0"
+            return read_squad_rows(dataset, bad=bad, **needs)
+        # 200 of CMRC's answers are not at their offset.
+        needs["repair_offsets"] = (
+            self.task_config.source.get("reader") == "cmrc"
         )
+        return read_squad(source, bad=bad, **needs)
 
-    def read_dataset(self, datasets, *, bad, labelled, training=False):
-        """Reads a dataset of SQuAD."""
-        [dataset] = datasets
-        return read_squad_rows(
-            dataset,
-            impossible=self._rules == "squad2.0",
-            bad=bad,
-            labelled=labelled,
-            need_positions=training,
-        )
-
-    def example_from_fields(self, fields, id):
+    def example(self, texts, id, location):
         """Makes an example from `question` and `context`."""
-        if set(fields) != {"question", "context"}:
-            return super().example_from_fields(fields, id)
-        for name, text in fields.items():
+        for name, text in texts.items():
             if not text.strip():
                 raise InputError(f"the {name} is empty")
-        return QuestionAnsweringExample(id=id, location="", **fields)
+        return QuestionAnsweringExample(id=id, location=location, **texts)
 
     @property
     def model_class(self):
@@ -129,7 +115,7 @@ class QuestionAnswering(TaskType):
 
     def make_loss(self, **settings):
         """Returns the loss of the head."""
-        from albert_tf.finetuning.question_answering.losses import (
+        from albert_tf.finetuning.question_answering.model import (
             JointSpanLoss,
             SpanLoss,
         )
@@ -141,11 +127,11 @@ class QuestionAnswering(TaskType):
 
         With labels, they have the positions of the first answers.
         """
-        windows = question_windows(
+        batches = window_batches(
             examples, self.tokenizer, self.window_settings, labelled=labelled
         )
         return window_features(
-            windows,
+            batches,
             pad_id=self.tokenizer.pad_id,
             head=self._head,
             labelled=labelled,
@@ -218,30 +204,26 @@ class QuestionAnswering(TaskType):
         )
         return list(map(answers.AnswerPrediction, questions, decoded))
 
+    def tune(self, examples, predictions):
+        """Returns the best null threshold for the examples, for SQuAD 2.0."""
+        if self._rules != "squad2.0":
+            return {}
+        answers = [prediction.answers for prediction in predictions]
+        thresholds = best_thresholds(
+            right_answers(examples),
+            {x.id: x.text() for x in answers},
+            {x.id: x.null_score for x in answers},
+        )
+        return {"null_threshold": thresholds["best_f1_thresh"]}
+
     def scores(self, examples, predictions):
         """Returns exact match and F1 in percent, by the rules of the task.
 
-        For SQuAD 2.0, the best null threshold for the examples is applied and
-        returned, too.
+        The null threshold is applied and, if there is one, returned, too.
         """
-        right, threshold = right_answers(examples), None
-        if self._rules == "squad2.0":
-            answers = [prediction.answers for prediction in predictions]
-            threshold = best_thresholds(
-                right,
-                {x.id: x.text() for x in answers},
-                {x.id: x.null_score for x in answers},
-            )["best_f1_thresh"]
-        return self._scores_at(threshold, right, predictions)
-
-    def written_scores(self, examples, predictions):
-        """Returns the scores at the task's null threshold."""
-        right = right_answers(examples)
-        return self._scores_at(self.null_threshold, right, predictions)
-
-    def _scores_at(self, threshold, right, predictions):
+        threshold = self.null_threshold
         answers = {x.answers.id: x.answers.text(threshold) for x in predictions}
-        scores = RULES[self._rules](right, answers)
+        scores = RULES[self._rules](right_answers(examples), answers)
         scores = {"f1": scores["f1"], **scores}
         if threshold is not None:
             scores["null_threshold"] = threshold
@@ -251,31 +233,13 @@ class QuestionAnswering(TaskType):
         """Checks the rules by scoring no predictions."""
         RULES[self._rules](right_answers(examples), {})
 
-    def baselines(self, training, examples):
+    def baselines(self, training, examples, word_embeddings=None):
         """Returns the scores of `answer_baselines`."""
         return answer_baselines(
             examples,
             functools.partial(RULES[self._rules], right_answers(examples)),
             metrics=self.task_config.metrics,
             impossible=self._rules == "squad2.0",
-        )
-
-    def with_scores(self, scores):
-        """Returns the task, for SQuAD 2.0 with the best null threshold."""
-        settings = dict(self.task_config.settings)
-        if self._rules == "squad2.0":
-            settings["null_threshold"] = scores["null_threshold"]
-        return dataclasses.replace(self.task_config, settings=settings)
-
-    def ensemble_config(self, members):
-        """Returns the task with the mean threshold, as scores are averaged."""
-        thresholds = {x.settings["null_threshold"] for x in members}
-        if len(thresholds) == 1 or None in thresholds:
-            return self.task_config
-        mean = statistics.fmean(x.settings["null_threshold"] for x in members)
-        return dataclasses.replace(
-            self.task_config,
-            settings={**self.task_config.settings, "null_threshold": mean},
         )
 
     def record(self, example, prediction):
@@ -287,15 +251,6 @@ class QuestionAnswering(TaskType):
             record["null_score"] = answers.null_score
         return record | {"best": answers.n_best()}
 
-    def has_label(self, example):
-        """Returns whether an example has an answer or is impossible."""
-        return bool(example.answers or example.is_impossible)
-
-    @property
-    def serving_forms(self):
-        """Exports take `question` and `context` `[batch]`."""
-        return {"serving_default": {"question": 1, "context": 1}}
-
     def serve(self, preprocessor, model, inputs):
         """Returns answers; see `serve_answers`."""
         from albert_tf.finetuning.question_answering.serving import (
@@ -304,31 +259,16 @@ class QuestionAnswering(TaskType):
 
         return serve_answers(self, preprocessor, model, inputs)
 
-    def sample_examples(self, texts):
-        """Returns a question about each non-empty text."""
-        contexts = [text for text in texts if text]
-        return [
-            QuestionAnsweringExample(
-                id=str(i), location="", question=contexts[i - 1], context=text
-            )
-            for i, text in enumerate(contexts)
-        ]
-
-    def serving_arrays(self, examples, predictions):
-        """Returns the questions, the answers and their probabilities."""
-        answers = [prediction.answers for prediction in predictions]
-        inputs = {
-            "question": [x.question for x in examples],
-            "context": [x.context for x in examples],
-        }
-        texts = [x.text(self.null_threshold) for x in answers]
+    def served(self, prediction):
+        """Returns the answer and its probability."""
+        answers = prediction.answers
         outputs = {
-            "answer": np.char.encode(np.array(texts, str), "utf-8"),
-            "probability": np.array([x.best[0].probability for x in answers]),
+            "answer": answers.text(self.null_threshold),
+            "probability": answers.best[0].probability,
         }
         if self._joint:
-            outputs["null_odds"] = np.array([x.null_score for x in answers])
-        return inputs, outputs
+            outputs["null_odds"] = answers.null_score
+        return outputs
 
     @property
     def null_threshold(self) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.examples import BadExamples, text_problem
 from albert_tf.finetuning.tables import read_rows
-from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_config import DEFAULT_SETTINGS, TaskConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,11 @@ class TextExample:
     pair: str | None = None
     label: str | float | None = None
     location: str
+
+    @property
+    def has_label(self) -> bool:
+        """Whether predictions can be scored."""
+        return self.label is not None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,13 +78,23 @@ class TextTask:
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def config_of_texts(
-    task: TextTask, task_type: str, settings: Mapping[str, Any]
+def text_task_config(
+    task: TextTask,
+    task_type: str = "",
+    settings: Mapping[str, Any] = DEFAULT_SETTINGS,
 ) -> TaskConfig:
-    """Returns the configuration of a task with one of the task types."""
+    """Returns the configuration of a task.
+
+    Args:
+      task: the task.
+      task_type: name of its type; "" for classification or, without labels,
+        regression.
+      settings: its settings.
+    """
+    known = "regression" if task.labels is None else "text_classification"
     return TaskConfig(
         name=task.name,
-        task_type=task_type,
+        task_type=task_type or known,
         labels=task.labels,
         metrics=task.metrics,
         settings=settings,

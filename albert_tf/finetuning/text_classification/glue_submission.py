@@ -23,8 +23,8 @@ from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.text_classification.examples import text_task_config
 from albert_tf.finetuning.text_classification.glue import GLUE
-from albert_tf.finetuning.text_classification.task import text_task_config
 
 
 def write_submissions(

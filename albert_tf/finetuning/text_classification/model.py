@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import keras
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.losses import MeanLoss
-from albert_tf.finetuning.text_classification.text_model import TextModel
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_model import LabelHeadModel
+from albert_tf.finetuning.text_classification.examples import (
+    text_task_config,
+    text_task_from_columns,
+)
 from albert_tf.layers.pooling import (
     mean_pooling,
     pair_features,
@@ -14,6 +22,63 @@ from albert_tf.layers.pooling import (
 )
 from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
+from albert_tf.text.base_tokenizer import Tokenizer
+
+
+class TextModel(LabelHeadModel):
+    """A `LabelHeadModel` of texts, or pairs: a tuple `(first, second)`.
+
+    Labels are integers or names of `labels`, or numbers.
+    """
+
+    TASK_TYPES = ("text_classification", "regression")
+    NUM_TEXTS = (1, 2)
+    # Value of the task's setting `head`.
+    TASK_HEAD: str
+
+    def _default_settings(self):
+        # As in `TextTaskType.optional_settings`.
+        return {} if self.TASK_HEAD == "cls" else {"head": self.TASK_HEAD}
+
+    def _task(self, num_texts: int) -> TaskConfig:
+        """Returns the task of one or two texts to train for."""
+        old = self.task_config
+        pairs = num_texts == 2
+        if old is not None and pairs == (old.source.get("pair") is not None):
+            return dataclasses.replace(old, scores={}, baselines={})
+        columns: dict[str, str | int] = {"text": "text", "label": "label"}
+        if pairs:
+            columns["pair"] = "pair"
+        is_number = self.num_labels == 1
+        task = text_task_from_columns(
+            [],
+            columns,
+            classes=None if is_number else self.label_names,
+            number=is_number,
+        )
+        name = "regression" if is_number else "text_classification"
+        task = text_task_config(task, name, self._settings)
+        self.labels = task.labels
+        return task
+
+    def _check_texts(self, num_texts: int) -> Tokenizer:
+        tokenizer = super()._check_texts(num_texts)
+        pairs = self.TASK_HEAD != "cls"
+        if self.task_config is not None:
+            pairs = self.task_config.source.get("pair") is not None
+        elif not pairs:
+            return tokenizer
+        if pairs != (num_texts == 2):
+            takes = "two texts: a tuple (first, second)"
+            raise InputError(
+                f"{type(self).__name__} takes "
+                + (takes if pairs else "one text, not two")
+                + ", as its task has them"
+            )
+        return tokenizer
+
+    def _targets(self, y):
+        return self._label_ids(y)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -48,7 +113,6 @@ class AlbertClassifier(TextModel):
     HEAD = "classifier_head"
     TASK_HEAD = "cls"
     NAME = "classifier"
-    POOLER = True
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, num_labels]`."""

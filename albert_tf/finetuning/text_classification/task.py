@@ -11,7 +11,6 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import LABELS
-from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.baselines import (
     class_baselines,
@@ -20,8 +19,8 @@ from albert_tf.finetuning.text_classification.baselines import (
 from albert_tf.finetuning.text_classification.examples import (
     TextExample,
     TextTask,
-    config_of_texts,
     read_texts,
+    text_task_config,
 )
 from albert_tf.finetuning.text_classification.glue import GLUE, glue_examples
 from albert_tf.finetuning.text_classification.metrics import (
@@ -32,6 +31,7 @@ from albert_tf.finetuning.text_classification.metrics import (
 from albert_tf.schema import check_type
 
 _HEADS = ("cls", "pair_features")
+_GLUE = tuple(map(text_task_config, GLUE.values()))
 
 
 class TextTaskType(TaskType):
@@ -42,26 +42,13 @@ class TextTaskType(TaskType):
     `serving_outputs`.
     """
 
-    reads_lines = True
     optional_settings: ClassVar = {"head": "cls"}
 
-    @classmethod
-    def known_tasks(cls):
-        """Returns the tasks of GLUE with this type."""
-        tasks = map(text_task_config, GLUE.values())
-        return tuple(task for task in tasks if task.task_type == cls.name)
-
-    @classmethod
-    def config_of(cls, task: TextTask) -> TaskConfig:
-        """Converts a `TextTask` to a `TaskConfig`."""
-        return config_of_texts(task, cls.name, cls.default_settings)
-
     def check_settings(self):
-        """Checks `source`, and that a sequence has room for each text."""
+        """Checks `source` and the head."""
         source = self.task_config.source
         if source.get("reader") == "texts":
             check_type(source, TextTask, f"source of {self.task_config.name}")
-        self.require_length(5 if self.has_pairs else 4)
         if self.head not in _HEADS:
             raise InputError(
                 f"head={self.head}: tasks of the type {self.name} have "
@@ -84,8 +71,24 @@ class TextTaskType(TaskType):
         """Whether examples are pairs of texts."""
         return self.task_config.source.get("pair") is not None
 
-    def read_examples(self, path, *, bad, labelled, training=False):
-        """Reads the rows of a table; see `read_texts`."""
+    @property
+    def min_seq_length(self):
+        """Makes room for two pieces, or for one of each text."""
+        return 5 if self.has_pairs else 4
+
+    @property
+    def serving_forms(self):
+        """Exports take `text` and, for pairs, `text_pair` `[batch]`."""
+        names = ["text", "text_pair"] if self.has_pairs else ["text"]
+        return {"serving_default": dict.fromkeys(names, 1)}
+
+    def read_examples(self, source, *, bad, labelled, training=False):
+        """Reads the rows of a table, see `read_texts`, or a dataset of GLUE."""
+        if isinstance(source, list):
+            [dataset] = source
+            return glue_examples(
+                self.task_config.name, dataset, bad=bad, labelled=labelled
+            )
         names = {field.name for field in dataclasses.fields(TextTask)}
         # Tuples are lists in JSON.
         values: dict[str, Any] = {
@@ -96,39 +99,11 @@ class TextTaskType(TaskType):
         check_type(values, TextTask, f"source of {self.task_config.name}")
         task = TextTask(**values)
         needs = {"labelled": labelled, "training": training}
-        return read_texts(task, path, bad=bad, **needs)
+        return read_texts(task, source, bad=bad, **needs)
 
-    def read_dataset(self, datasets, *, bad, labelled, training=False):
-        """Reads a dataset of GLUE."""
-        [dataset] = datasets
-        return glue_examples(
-            self.task_config.name, dataset, bad=bad, labelled=labelled
-        )
-
-    def example_from_line(self, line, id, location):
-        """Makes an example from a text, or two with a tab between, or blank."""
-        texts = [line]
-        if self.has_pairs:
-            texts = line.split("\t") if line.strip() else ["", ""]
-        if len(texts) > 2:
-            raise InputError(f"{len(texts)} texts separated by tabs, not two")
-        return self._example(*texts, id=id, location=location)
-
-    def example_from_fields(self, fields, id):
+    def example(self, texts, id, location):
         """Makes an example from `text` and, for pairs, `pair`."""
-        if not {"text"} <= set(fields) <= {"text", "pair"}:
-            return super().example_from_fields(fields, id)
-        return self._example(**fields, id=id, location="")
-
-    def _example(
-        self, text: str, pair: str | None = None, *, id: str, location: str
-    ) -> TextExample:
-        if self.has_pairs is not (pair is not None):
-            takes = "one text, not two"
-            if self.has_pairs:
-                takes = "two texts: text and pair, or a tab between them"
-            raise InputError(f"the task {self.task_config.name} takes {takes}")
-        return TextExample(id=id, text=text, pair=pair, location=location)
+        return TextExample(id=id, location=location, **texts)
 
     def features(self, examples, *, labelled):
         """Returns features; see `text_features`."""
@@ -153,50 +128,27 @@ class TextTaskType(TaskType):
             return model.AlbertPairClassifier
         return model.AlbertClassifier
 
-    @property
-    def serving_forms(self):
-        """Exports take `text` and, for pairs, `text_pair` `[batch]`."""
-        names = ["text", "text_pair"] if self.has_pairs else ["text"]
-        return {"serving_default": dict.fromkeys(names, 1)}
-
-    def serve(self, preprocessor, model, inputs):
-        """Returns the `serving_outputs` of texts."""
-        from albert_tf.finetuning.serving import text_sequences
-
-        [names] = self.serving_forms.values()
-        texts = [inputs[name] for name in names]
-        return self.serving_outputs(
-            model(text_sequences(preprocessor, texts, self.max_seq_length))
-        )
-
     @abc.abstractmethod
-    def serving_outputs(self, logits: Any) -> dict[str, Any]:
-        """Returns the outputs of exports by name, each `[batch, ...]`.
+    def outputs(self, logits: Any) -> dict[str, Any]:
+        """Returns the outputs of the model by name, numbers `[batch, ...]`.
 
         Args:
           logits: logits of the model, float32 `[batch, num_labels]`.
         """
 
-    def runtime_outputs(self, model, batch):
-        """Returns the `serving_outputs`."""
-        return self.serving_outputs(self.forward(model, batch)["logits"])
+    def forward(self, model, batch):
+        """Returns the `outputs` for a batch."""
+        return self.outputs(super().forward(model, batch)["logits"])
 
-    def sample_examples(self, texts):
-        """Returns an example for each text."""
-        pairs = texts[::-1] if self.has_pairs else [None] * len(texts)
-        return [
-            TextExample(id=str(i), text=text, pair=pair, location="")
-            for i, (text, pair) in enumerate(zip(texts, pairs, strict=True))
-        ]
+    def serve(self, preprocessor, model, inputs):
+        """Returns the `outputs` for texts."""
+        from albert_tf.finetuning.serving import text_sequences
 
-    def serving_inputs(
-        self, examples: Sequence[TextExample]
-    ) -> dict[str, list[Any]]:
-        """Returns the texts as inputs of the serving graph."""
-        inputs: dict[str, list[Any]] = {"text": [x.text for x in examples]}
-        if self.has_pairs:
-            inputs["text_pair"] = [x.pair for x in examples]
-        return inputs
+        [names] = self.serving_forms.values()
+        texts = [inputs[name] for name in names]
+        return self.outputs(
+            model(text_sequences(preprocessor, texts, self.max_seq_length))
+        )
 
 
 class TextClassification(TextTaskType):
@@ -206,11 +158,9 @@ class TextClassification(TextTaskType):
     """
 
     name = "text_classification"
+    known_tasks = tuple(x for x in _GLUE if x.labels is not None)
     loss_settings = ("class_weights", "label_smoothing")
-
-    def model_arguments(self):
-        """Returns the number of labels and their names."""
-        return {"num_labels": len(self.labels), "labels": self.labels}
+    runtime_outputs = ("probabilities",)
 
     def make_loss(self, **settings):
         """Returns the cross-entropy of the labels."""
@@ -241,34 +191,25 @@ class TextClassification(TextTaskType):
         labels = self._label_ids(examples)
         classification_metrics(self.task_config.metrics, labels, labels)
 
-    def baselines(self, training, examples):
+    def baselines(self, training, examples, word_embeddings=None):
         """Returns the scores of `class_baselines`."""
         return class_baselines(
             self.task_config.metrics, self.labels, training, examples
         )
 
-    def serving_outputs(self, logits):
-        """Returns `logits`, `probabilities` and the most likely `label`."""
+    def outputs(self, logits):
+        """Returns `logits` and `probabilities` `[batch, labels]`."""
         import tensorflow as tf
 
-        best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-        return {
-            "logits": logits,
-            "probabilities": tf.nn.softmax(logits),
-            "label": tf.gather(tf.constant(self.labels), best),
-        }
+        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
-    def runtime_outputs(self, model, batch):
-        """Returns `probabilities` `[batch, labels]`."""
+    def serve(self, preprocessor, model, inputs):
+        """Returns the `outputs` and the most likely `label`."""
         import tensorflow as tf
 
-        logits = self.forward(model, batch)["logits"]
-        return {"probabilities": tf.nn.softmax(logits)}
-
-    def serving_arrays(self, examples, predictions):
-        """Returns the texts and the probabilities."""
-        outputs = {"probabilities": np.array(predictions)}
-        return self.serving_inputs(examples), outputs
+        outputs = super().serve(preprocessor, model, inputs)
+        best = tf.argmax(outputs["logits"], axis=-1, output_type=tf.int32)
+        return outputs | {"label": tf.gather(tf.constant(self.labels), best)}
 
     def _label_ids(self, examples: Sequence[TextExample]) -> list[int]:
         ids: dict[str | float | None, int] = {
@@ -281,12 +222,13 @@ class Regression(TextTaskType):
     """Regression of texts or text pairs; a prediction is a float."""
 
     name = "regression"
+    known_tasks = tuple(x for x in _GLUE if x.labels is None)
 
     def model_arguments(self):
         """Returns a single output."""
         return {"num_labels": 1}
 
-    def start_head(self, model, features):
+    def prepare_model(self, model, features, micro_batch_size):
         """Sets the bias to the mean label, the best constant prediction."""
         head = getattr(model, model.HEAD)
         head.bias.assign([features.columns[LABELS].mean()])
@@ -301,7 +243,7 @@ class Regression(TextTaskType):
 
     def predictions(self, examples, features, outputs):
         """Returns the numbers."""
-        return [float(output["logits"][0]) for output in outputs]
+        return [float(output["value"]) for output in outputs]
 
     def record(self, example, prediction):
         """Returns the number."""
@@ -320,21 +262,14 @@ class Regression(TextTaskType):
         labels = np.array([example.label for example in examples], float)
         classification_metrics(self.task_config.metrics, labels, labels)
 
-    def baselines(self, training, examples):
+    def baselines(self, training, examples, word_embeddings=None):
         """Returns the scores of `number_baselines`."""
         return number_baselines(self.task_config.metrics, training, examples)
 
-    def serving_outputs(self, logits):
+    def outputs(self, logits):
         """Returns `value` `[batch]`."""
         return {"value": logits[:, 0]}
 
-    def serving_arrays(self, examples, predictions):
-        """Returns the texts and the numbers."""
-        outputs = {"value": np.array(predictions)}
-        return self.serving_inputs(examples), outputs
-
-
-def text_task_config(task: TextTask) -> TaskConfig:
-    """Converts a task to the configuration of its task type."""
-    task_type = Regression if task.labels is None else TextClassification
-    return task_type.config_of(task)
+    def served(self, prediction):
+        """Returns the number as `value`."""
+        return {"value": prediction}

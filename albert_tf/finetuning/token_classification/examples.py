@@ -9,6 +9,19 @@ from collections.abc import Iterator
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples, read_lines
+from albert_tf.finetuning.task_config import DEFAULT_SETTINGS, TaskConfig
+
+NER = TaskConfig(
+    name="ner",
+    task_type="token_classification",
+    metrics=("f1", "precision", "recall", "accuracy"),
+    settings=DEFAULT_SETTINGS,
+    source={
+        "reader": "conll",
+        "folder": "ner",
+        "files": {name: f"{name}.txt" for name in ("train", "dev", "test")},
+    },
+)
 
 # Unlike `str.split`, since words may contain a no-break space.
 _BLANKS = re.compile(r"[ \t]+")
@@ -29,6 +42,11 @@ class TokenClassificationExample:
     words: tuple[str, ...]
     labels: tuple[str, ...] | None = None
     location: str
+
+    @property
+    def has_label(self) -> bool:
+        """Whether predictions can be scored."""
+        return self.labels is not None
 
 
 def read_conll(

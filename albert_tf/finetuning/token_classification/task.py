@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
-from albert_tf.finetuning.token_classification.baselines import (
-    word_baselines,
-)
 from albert_tf.finetuning.token_classification.examples import (
+    NER,
     TokenClassificationExample,
     labels_of,
     read_conll,
 )
-from albert_tf.finetuning.token_classification.known_tasks import NER
-from albert_tf.finetuning.token_classification.metrics import sequence_metrics
+from albert_tf.finetuning.token_classification.metrics import (
+    sequence_metrics,
+    word_baselines,
+)
 
 
 class TokenClassification(TaskType):
@@ -28,39 +26,24 @@ class TokenClassification(TaskType):
 
     name = "token_classification"
     loss_settings = ("class_weights", "label_smoothing")
-    reads_lines = True
+    known_tasks = (NER,)
+    learns_labels = True
+    layout = "words"
 
-    @classmethod
-    def known_tasks(cls):
-        """Returns `ner`, with files in the format of CoNLL's shared tasks."""
-        return (NER,)
+    @property
+    def serving_forms(self):
+        """Exports take `text` `[batch]`, or `words` `[batch, words]`."""
+        return {"serving_default": {"text": 1}, "words": {"words": 2}}
 
-    def check_settings(self):
-        """Checks that a sequence has room for one piece."""
-        self.require_length(3)
-
-    def learn_labels(self, examples):
-        """Returns the task with the labels of the training examples."""
-        labels = {label for x in examples for label in x.labels or ()}
-        return dataclasses.replace(
-            self.task_config, labels=tuple(sorted(labels))
-        )
-
-    def read_examples(self, path, *, bad, labelled, training=False):
+    def read_examples(self, source, *, bad, labelled, training=False):
         """Reads the sentences of a file; see `read_conll`."""
-        return read_conll(path, bad=bad, labelled=labelled)
+        return read_conll(source, bad=bad, labelled=labelled)
 
-    def example_from_line(self, line, id, location):
-        """Makes an example from words that are separated by white space."""
+    def example(self, texts, id, location):
+        """Makes an example from the words of `text`, between white space."""
         return TokenClassificationExample(
-            id=id, words=tuple(line.split()), location=location
+            id=id, words=tuple(texts["text"].split()), location=location
         )
-
-    def example_from_fields(self, fields, id):
-        """Makes an example from the words of `text`."""
-        if set(fields) != {"text"}:
-            return super().example_from_fields(fields, id)
-        return self.example_from_line(fields["text"], id, "")
 
     @property
     def model_class(self):
@@ -70,10 +53,6 @@ class TokenClassification(TaskType):
         )
 
         return AlbertTokenClassifier
-
-    def model_arguments(self):
-        """Returns the number of labels and their names."""
-        return {"num_labels": len(self.labels), "labels": self.labels}
 
     def make_loss(self, **settings):
         """Returns the cross-entropy at the words' first pieces."""
@@ -135,7 +114,7 @@ class TokenClassification(TaskType):
         labels = [list(example.labels) for example in examples]
         sequence_metrics(self.task_config.metrics, labels, labels)
 
-    def baselines(self, training, examples):
+    def baselines(self, training, examples, word_embeddings=None):
         """Returns the scores of `word_baselines`."""
         return word_baselines(self.task_config.metrics, training, examples)
 
@@ -146,29 +125,6 @@ class TokenClassification(TaskType):
             "words": list(example.words),
             "labels": self._best(prediction),
         }
-
-    def table_rows(self, record):
-        """Returns a row per word, with the id of its sentence."""
-        return [
-            {"id": record["id"], "word": word, "label": label}
-            for word, label in zip(
-                record["words"], record["labels"], strict=True
-            )
-        ]
-
-    def tsv_lines(self, record, *, first):
-        """Returns a line per word and a blank line, as in CoNLL files."""
-        pairs = zip(record["words"], record["labels"], strict=True)
-        return [*(f"{word}\t{label}" for word, label in pairs), ""]
-
-    def has_label(self, example):
-        """Returns whether an example has labels."""
-        return example.labels is not None
-
-    @property
-    def serving_forms(self):
-        """Exports take `text` `[batch]`, or `words` `[batch, words]`."""
-        return {"serving_default": {"text": 1}, "words": {"words": 2}}
 
     def serve(self, preprocessor, model, inputs):
         """Returns the labels of words.
@@ -217,23 +173,6 @@ class TokenClassification(TaskType):
             "logits": padded(logits),
             "probabilities": padded(tf.nn.softmax(logits)),
         }
-
-    def sample_examples(self, texts):
-        """Returns a sentence for each text."""
-        return [
-            self.example_from_line(text, str(i), "")
-            for i, text in enumerate(texts)
-        ]
-
-    def serving_arrays(self, examples, predictions):
-        """Returns the sentences and the probabilities, padded with zeros."""
-        longest = max(len(x.words) for x in examples)
-        probabilities = [
-            np.pad(words, [(0, longest - len(words)), (0, 0)])
-            for words in predictions
-        ]
-        inputs = {"text": [" ".join(x.words) for x in examples]}
-        return inputs, {"probabilities": np.array(probabilities)}
 
     def _best(self, probabilities: np.ndarray) -> list[str]:
         return [self.labels[i] for i in probabilities.argmax(axis=-1)]

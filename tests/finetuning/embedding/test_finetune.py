@@ -133,7 +133,8 @@ def test_settings_that_cannot_train(checkpoint, files, tmp_path):
     def opened(name, **changes):
         changes["train"] = files / name
         config = settings(checkpoint, tmp_path / "run", **changes)
-        open_runs([config], *task_and_files(config))
+        [run] = open_runs([config], *task_and_files(config))
+        run.make_model()
 
     none = dict.fromkeys(DROPOUT, 0.0)
     with pytest.raises(InputError, match="no dropout, so .* --config_overr"):

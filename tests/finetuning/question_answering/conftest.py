@@ -1,3 +1,5 @@
+import types
+
 import pytest
 
 from albert_tf.finetuning.examples import BadExamples
@@ -5,6 +7,10 @@ from albert_tf.finetuning.question_answering.examples import (
     Answer,
     QuestionAnsweringExample,
     read_squad,
+)
+from albert_tf.finetuning.question_answering.features import (
+    WindowSettings,
+    window_batches,
 )
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
@@ -23,6 +29,43 @@ def make_example():
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def windows_of():
+    """Returns a function that returns the windows of each question.
+
+    They have the attributes of `SpanWindow`, those of the row, and labels.
+    """
+
+    def windows_of(examples, tokenizer, labelled=False, **lengths):
+        batches = window_batches(
+            examples, tokenizer, WindowSettings(**lengths), labelled=labelled
+        )
+        questions = []
+        for inputs, labels, windows in batches:
+            rows = iter(range(len(inputs["input_mask"])))
+            for question in windows:
+                questions.append([])
+                for window in question:
+                    row = next(rows)
+                    values = {
+                        name: x[row, : window.length]
+                        for name, x in inputs.items()
+                    }
+                    assert values["input_mask"].all()
+                    assert inputs["input_mask"][row].sum() == window.length
+                    if labelled:
+                        start, end, is_impossible = labels[:, row].tolist()
+                        values["start_position"] = start
+                        values["end_position"] = end
+                        values["is_impossible"] = bool(is_impossible)
+                    questions[-1].append(
+                        types.SimpleNamespace(**vars(window), **values)
+                    )
+        return questions
+
+    return windows_of
 
 
 @pytest.fixture(scope="session")

@@ -6,15 +6,11 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.answers import (
+    AnswerFiles,
     AnswerText,
     QuestionAnswers,
     QuestionScores,
     answer_questions,
-    write_answers,
-)
-from albert_tf.finetuning.question_answering.features import (
-    WindowSettings,
-    question_windows,
 )
 from albert_tf.finetuning.question_answering.metrics import squad_v1
 from albert_tf.finetuning.registry import known_task, make_task_type
@@ -48,8 +44,9 @@ def written(answers, joint=True, **kwargs):
     files = {name: io.StringIO() for name in ("predictions", "nbest")}
     if joint:
         files["null_odds"] = io.StringIO()
-    count = write_answers(iter(answers), **files, **kwargs)
-    assert count == len(answers)
+    with AnswerFiles(list(files.values()), **kwargs) as writer:
+        for answer in answers:
+            writer.write([answer])
     return {name: file.getvalue() for name, file in files.items()}
 
 
@@ -107,17 +104,15 @@ def test_without_questions_or_null_scores():
     assert plain["predictions"] == as_original({"q": "x"})
 
 
-def test_scores_of_the_labels_give_the_right_answers(read, google_tokenizer):
+def test_scores_of_the_labels_give_the_right_answers(
+    read, google_tokenizer, windows_of
+):
     """Through features, decoding and metric; 99.7 % on every fourth of dev."""
     examples = read("data", "squad", "dev-v1.1.json.gz")[::50]
-    windows = list(
-        question_windows(
-            examples, google_tokenizer, WindowSettings(), labelled=True
-        )
-    )
+    windows = windows_of(examples, google_tokenizer, labelled=True)
 
     def row(window):
-        start, end = np.zeros((2, len(window.ids)))
+        start, end = np.zeros((2, window.length))
         if not window.is_impossible:
             start[window.start_position] = end[window.end_position] = 1
         return {"start_logits": start, "end_logits": end}

@@ -11,8 +11,6 @@ from albert_tf.finetuning.question_answering.answers import (
 )
 from albert_tf.finetuning.question_answering.features import (
     SpanWindow,
-    WindowSettings,
-    question_windows,
 )
 
 WORDS = "Alpha beta beta gamma delta epsilon zeta eta theta iota kappa".split()
@@ -29,7 +27,7 @@ def window_of(first_piece, pieces, head, max_context=None):
     if max_context is None:
         max_context = [True] * pieces
     return SpanWindow(
-        ids=np.zeros(head + pieces + 1, np.int32),
+        length=head + pieces + 1,
         first_context_token=head,
         starts=np.array([0, *ends][first_piece:][:pieces], np.int32),
         ends=np.array(ends[first_piece:][:pieces], np.int32),
@@ -46,7 +44,7 @@ def decode_in_loops(context, windows, members, n_best, max_length):
             zip(windows, member, strict=True)
         ):
             if "start_logits" in row:
-                length = len(window.ids)
+                length = window.length
                 starts, ends = (
                     sorted(range(length), key=logits.__getitem__, reverse=True)[
                         :n_best
@@ -156,7 +154,7 @@ def random_windows(generator):
 def v1_outputs(generator, windows):
     return [
         {
-            name: generator.normal(size=len(window.ids)).astype("f4")
+            name: generator.normal(size=window.length).astype("f4")
             for name in ("start_logits", "end_logits")
         }
         for window in windows
@@ -168,7 +166,7 @@ def joint_outputs(generator, windows, beams=5, levels=None):
 
     def best(window, rows):
         # Short rows are padded until they have so many positions.
-        length = max(len(window.ids), beams)
+        length = max(window.length, beams)
         index = np.argsort(generator.random((rows, length)))[:, :beams]
         scores = -np.sort(generator.random((rows, beams)).astype("f4"))
         if levels:
@@ -220,7 +218,14 @@ def test_answers_equal_those_of_the_originals_loops(outputs, models, settings):
     [(1, 9, 20, 9), (8, 2, 20, 4), (8, 4, 3, 2), (12, 500, 1, 99)],
 )
 def test_equal_scores_and_unusual_texts(
-    tokenizer, make_example, unusual_texts, beams, levels, n_best, longest
+    tokenizer,
+    make_example,
+    unusual_texts,
+    windows_of,
+    beams,
+    levels,
+    n_best,
+    longest,
 ):
     generator = np.random.default_rng(beams)
     examples = [
@@ -237,9 +242,7 @@ def test_equal_scores_and_unusual_texts(
             "\u5317\u4eac " * 9,
         )
     ]
-    settings = WindowSettings(
-        max_seq_length=24, doc_stride=5, max_query_length=6
-    )
+    lengths = {"max_seq_length": 24, "doc_stride": 5, "max_query_length": 6}
     questions = [
         QuestionScores(
             id="",
@@ -249,7 +252,7 @@ def test_equal_scores_and_unusual_texts(
         )
         for example, windows in zip(
             examples,
-            question_windows(examples, tokenizer, settings, labelled=False),
+            windows_of(examples, tokenizer, **lengths),
             strict=True,
         )
     ]

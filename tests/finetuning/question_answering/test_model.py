@@ -91,39 +91,6 @@ def test_only_answerability_has_dropout(config, joint_batch):
         assert (change > 1e-3) == (name == "is_impossible_logits"), name
 
 
-@pytest.mark.long
-def test_fits_joint(config, joint_batch):
-    keras.utils.set_random_seed(0)
-    config = config.replace(initializer_range=0.1, num_hidden_layers=1)
-    model = AlbertQuestionAnswering(config, "joint")
-    ops = keras.ops
-
-    def negative_log_likelihood(positions, log_probs):
-        index = ops.cast(positions, "int32")[:, None]
-        return -ops.take_along_axis(log_probs, index, axis=1)[:, 0]
-
-    model.compile(
-        keras.optimizers.Adam(1e-2),
-        {
-            "start_log_probs": negative_log_likelihood,
-            "end_log_probs": negative_log_likelihood,
-            "is_impossible_logits": keras.losses.BinaryCrossentropy(
-                from_logits=True
-            ),
-        },
-        run_eagerly=True,
-    )
-    starts, ends = np.array([3, 4, 5, 0]), np.array([4, 4, 7, 0])
-    labels = {
-        "start_log_probs": starts,
-        "end_log_probs": ends,
-        "is_impossible_logits": np.array([0.0, 0.0, 0.0, 1.0]),
-    }
-    inputs = {**joint_batch, "start_positions": starts}
-    history = model.fit(inputs, labels, epochs=15, verbose=0).history
-    assert history["loss"][-1] < 0.5 * history["loss"][0]
-
-
 def test_arguments_are_saved_with_the_model(config, joint_batch, tmp_path):
     model = AlbertQuestionAnswering(
         config, "joint", dropout=0.3, start_n_top=2, end_n_top=3

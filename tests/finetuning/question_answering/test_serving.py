@@ -21,6 +21,7 @@ from albert_tf.finetuning.registry import (
     make_task_type,
     with_settings,
 )
+from albert_tf.finetuning.serving import ServingGraph
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 TASKS = {"v1": "squad1.1", "joint": "squad2.0"}
@@ -89,7 +90,7 @@ def save(folder, head, tokenizer, hidden=16, **settings):
 
 def graph_of(folder, changes=None, packed=True):
     loaded = load_model(folder, changes)
-    return loaded.task_type.serving_graph(loaded.model, packed=packed)
+    return ServingGraph(loaded.task_type, loaded.model, packed=packed)
 
 
 def function_of(graph, trace=False):
@@ -245,7 +246,7 @@ def test_null_threshold(folders, predictors):
     # One question is at the threshold: it still has its answer.
     threshold = float(np.sort(scores)[len(scores) // 2])
     loaded = load_model(folders["joint"], {"null_threshold": threshold})
-    graph = loaded.task_type.serving_graph(loaded.model)
+    graph = ServingGraph(loaded.task_type, loaded.model)
     found = function_of(graph)(examples)
     np.testing.assert_array_equal(found["null_odds"], scores)
     is_null = scores > threshold

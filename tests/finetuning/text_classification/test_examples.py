@@ -7,8 +7,8 @@ from albert_tf.finetuning.text_classification.examples import (
     TextExample,
     TextTask,
     read_texts,
+    text_task_config,
 )
-from albert_tf.finetuning.text_classification.task import text_task_config
 
 PAIRS = TextTask(
     name="pairs",

@@ -5,9 +5,9 @@ from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.task_config import split_path
 from albert_tf.finetuning.text_classification.examples import (
     read_texts,
+    text_task_config,
 )
 from albert_tf.finetuning.text_classification.glue import GLUE
-from albert_tf.finetuning.text_classification.task import text_task_config
 
 # A row of each file as distributed, with what has to come out of it.
 HEADERS = {

@@ -1,7 +1,6 @@
 """`fit`, `evaluate` and `predict` of classifiers with texts."""
 
 import dataclasses
-import json
 
 import keras
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.text_classification.examples import TextExample
 from albert_tf.finetuning.text_classification.features import text_features
 from albert_tf.finetuning.text_classification.model import (
@@ -151,57 +149,6 @@ def test_validation_and_weights(make):
     model.fit(FIRST, NAMES, sample_weight=[0, 0, 0, 0], verbose=0)
     for old, new in zip(before, model.weights, strict=True):
         np.testing.assert_array_equal(old, new.numpy())
-
-
-def test_saved_model_is_a_fine_tuned_model(make, tmp_path, run_albert):
-    model = make()
-    model.max_seq_length = 20
-    model.fit(FIRST, NAMES, verbose=0)
-    folder = tmp_path / "model"
-    model.save_pretrained(folder)
-    task = json.loads((folder / "task.json").read_text())
-    assert task["task_type"] == "text_classification"
-    assert task["labels"] == list(LABELS)
-    assert task["settings"]["max_seq_length"] == 20
-
-    close = pytest.approx(
-        keras.ops.softmax(model.predict(FIRST, verbose=0))[:, 1].numpy(),
-        abs=1e-5,
-    )
-    found = [x["probabilities"]["good"] for x in Predictor(folder)(FIRST)]
-    assert found == close
-    again = AlbertClassifier.from_pretrained(folder)
-    assert again.task_config.to_dict() == model.task_config.to_dict()
-    assert again.max_seq_length == 20
-
-    table = tmp_path / "dev.tsv"
-    rows = [f"{a or 'x'}\t{b}" for a, b in zip(FIRST, NAMES, strict=True)]
-    table.write_text("\n".join(["text\tlabel", *rows]) + "\n")
-    run_albert("evaluate", f"--model={folder}", f"--input={table}")
-    run_albert(
-        *("predict", f"--model={folder}", f"--input={table}"),
-        f"--output={tmp_path / 'out.jsonl'}",
-    )
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
-    run_albert(
-        *("export", f"--model={folder}", "--kind=task"),
-        f"--output={tmp_path / 'export'}",
-    )
-    assert (tmp_path / "export" / "export.json").exists()
-
-
-def test_saved_pairs_and_numbers(make, tmp_path):
-    model = make(AlbertPairClassifier)
-    model.fit((FIRST, SECOND), NAMES, verbose=0)
-    model.save_pretrained(tmp_path / "pairs")
-    predict = Predictor(tmp_path / "pairs")
-    assert "label" in predict({"text": "a", "pair": "b"})
-
-    model = make(num_labels=1)
-    model.fit(FIRST, [0.5, 1.0, 2.0, 3.0], verbose=0)
-    model.save_pretrained(tmp_path / "numbers")
-    values = [x["value"] for x in Predictor(tmp_path / "numbers")(FIRST)]
-    close(values, model.predict(FIRST, verbose=0)[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.losses import CrossEntropyLoss
-from albert_tf.finetuning.question_answering.losses import SpanLoss
+from albert_tf.finetuning.question_answering.model import SpanLoss
 from albert_tf.finetuning.text_classification.model import RegressionLoss
 from albert_tf.finetuning.token_classification.model import (
     TokenClassificationLoss,

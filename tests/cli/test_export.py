@@ -1,4 +1,4 @@
-"""`albert export` of what takes strings, as users run it."""
+"""`albert export` as users run it."""
 
 import json
 
@@ -20,8 +20,9 @@ TEXT = "A good caf\u00e9 film, 1,000 times"
 
 
 @pytest.fixture(scope="module")
-def folder(folder):
-    """A folder with an encoder, and a model of SST-2."""
+def folder(folder, python_lines):
+    """A folder with an encoder, a model of SST-2, and a file of text."""
+    (folder / "texts.txt").write_text("\n".join(python_lines[:20]), "utf-8")
     task_config = with_settings(known_task("sst2"), {"max_seq_length": 32})
     start = AlbertEncoder.from_pretrained(folder / "start")
     kind = make_task_type(task_config, start.tokenizer)
@@ -29,27 +30,6 @@ def folder(folder):
     model = kind.model_class(start.config, **kind.model_arguments())
     save_model(folder / "sst2", model, kind, task_config)
     return folder
-
-
-@pytest.mark.long
-def test_exported_task_equals_predict(albert, folder):
-    result = albert(folder, "export --kind=task --model=sst2 --output=task")
-    assert result.returncode == 0, result.stderr
-    result = albert(
-        folder,
-        f"predict --model=sst2 --format=jsonl --text='{TEXT}'",
-    )
-    record = json.loads(result.stdout)
-    outputs = tf.saved_model.load(folder / "task").signatures[
-        "serving_default"
-    ](text=tf.constant([TEXT]))
-    np.testing.assert_allclose(
-        outputs["probabilities"][0],
-        list(record["probabilities"].values()),
-        rtol=0,
-        atol=1e-5,  # Float32 here, float64 there.
-    )
-    assert outputs["label"].numpy() == [record["label"].encode()]
 
 
 @pytest.mark.long
@@ -67,3 +47,22 @@ def test_text_encoder_of_a_fine_tuned_model(albert, folder):
         np.testing.assert_allclose(
             outputs[name], model(inputs)[name], rtol=0, atol=1e-5
         )
+
+
+def test_int8_from_text(albert, folder):
+    result = albert(
+        folder,
+        "export --kind=litert --model=start --output=new/int8 "
+        "--quantization=int8 "
+        "--calibration_input=*.txt --calibration_examples=7 "
+        "--seq_length=16 --license=MIT",
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "wrote new/int8\n"
+    values = json.loads((folder / "new/int8/export.json").read_text())
+    assert {
+        "quantization": "int8",
+        "calibration_examples": 7,
+        "seq_length": 16,
+        "resizable": False,
+    }.items() <= values.items()
