@@ -84,6 +84,12 @@ def shared():
 
 
 @pytest.fixture(scope="session")
+def stored():
+    """The folder of checkpoints that every release must open."""
+    return _REPOSITORY / "tests" / "interop" / "data" / "stored"
+
+
+@pytest.fixture(scope="session")
 def albert_command():
     """The path of an `albert` that does not import TensorFlow anew.
 

@@ -1,5 +1,3 @@
-import pathlib
-
 import keras
 import numpy as np
 import pytest
@@ -104,9 +102,8 @@ def test_vectors_are_those_of_each_text_alone(checkpoint, pooling):
     np.testing.assert_allclose(embed(TEXTS[0]), expected[0], atol=2e-5)
 
 
-def test_classifiers_of_keras_hub_have_vectors():
+def test_classifiers_of_keras_hub_have_vectors(stored):
     """Their task.json is not that of a fine-tuned model."""
-    stored = pathlib.Path(__file__).parent / "interop" / "data" / "stored"
     folder = stored / "keras_hub_classifier"
     vectors = albert_tf.SentenceEmbedder(folder)(["a text", "another"])
     assert np.ptp(vectors, axis=0).max() > 0

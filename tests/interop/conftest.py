@@ -1,4 +1,3 @@
-import pathlib
 import shutil
 
 import numpy as np
@@ -9,12 +8,6 @@ from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
 from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import tensors_of
-
-
-@pytest.fixture(scope="session")
-def stored():
-    """The folder of checkpoints that every release must open."""
-    return pathlib.Path(__file__).parent / "data" / "stored"
 
 
 @pytest.fixture
