@@ -275,7 +275,7 @@ def _variants(config: AlbertConfig) -> dict[str, Any]:
 def _raise_if_any(
     system: str, config: AlbertConfig, unsupported: Mapping[str, bool]
 ) -> None:
-    found = [f"{name}={value!r}" for name, value in _variants(config).items()]
-    found += [setting for setting, is_used in unsupported.items() if is_used]
+    found = [setting for setting, is_used in unsupported.items() if is_used]
+    found += [f"{name}={value!r}" for name, value in _variants(config).items()]
     if found:
         raise InputError(f"{system} does not support {', '.join(found)}")
