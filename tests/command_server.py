@@ -18,14 +18,32 @@ import sys
 _SIZE = struct.Struct("!I")
 
 
-def ask(path, arguments):
-    """Returns the exit status of a command, or minus its signal."""
-    request = json.dumps([os.getcwd(), dict(os.environ), arguments]).encode()
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        socket.send_fds(connection, [_SIZE.pack(len(request))], [0, 1, 2])
-        connection.sendall(request)
-        return int(connection.makefile().readline())
+class Started:
+    """A command that has been started.
+
+    Args:
+      path: the path of the server's socket.
+      arguments: see `run`.
+      streams: descriptors of the standard streams.
+
+    Attributes:
+      process: id of the process.
+    """
+
+    def __init__(self, path, arguments, streams=(0, 1, 2)):
+        request = json.dumps([os.getcwd(), dict(os.environ), arguments])
+        request = request.encode()
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            size = [_SIZE.pack(len(request))]
+            socket.send_fds(connection, size, list(streams))
+            connection.sendall(request)
+            self._answers = connection.makefile()
+        self.process = int(self._answers.readline())
+
+    def end(self):
+        """Waits; returns the exit status, or minus the signal."""
+        return int(self._answers.readline())
 
 
 def serve(path):
@@ -56,6 +74,7 @@ def serve(path):
             if child == 0:
                 server.close()
                 _run(connection)
+            connection.sendall(f"{child}\n".encode())
             _, status = os.waitpid(child, 0)
             status = os.waitstatus_to_exitcode(status)
             connection.sendall(f"{status}\n".encode())
@@ -111,4 +130,4 @@ if __name__ == "__main__":
     if action == "serve":
         serve(socket_path)
     else:
-        sys.exit(ask(socket_path, rest))
+        sys.exit(Started(socket_path, rest).end())

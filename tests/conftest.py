@@ -1,6 +1,7 @@
 import contextlib
 import dataclasses
 import gc
+import importlib.util
 import io
 import itertools
 import json
@@ -113,6 +114,42 @@ def albert_command():
         yield command
         process.terminate()
         process.communicate()
+
+
+# The command, on a number of virtual devices in place of accelerators.
+_ON_DEVICES = """
+import sys
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * int(sys.argv.pop(1)),
+)
+from albert_tf.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="session")
+def begin_albert(albert_command):
+    """Returns `begin(*arguments, log=, devices=1)`: a command to be killed.
+
+    Its `process` is the id; `end()` waits, and returns the exit status or minus
+    the signal.
+    """
+    name = "command_server"
+    path = pathlib.Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    server = f"{albert_command.parent}/socket"
+
+    def begin(*arguments, log, devices=1):
+        program = ["-c", _ON_DEVICES, f"{devices}", *map(str, arguments)]
+        with open(os.devnull) as nothing, open(log, "w") as file:
+            streams = [nothing.fileno(), *[file.fileno()] * 2]
+            return module.Started(server, program, streams)
+
+    return begin
 
 
 @pytest.fixture(scope="session")
