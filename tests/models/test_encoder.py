@@ -192,19 +192,6 @@ def test_initial_weights_are_truncated_normal_and_differ():
     assert np.all(values[scope + "layer_norm/gamma"] == 1)
 
 
-def test_dropout_depends_on_training_only(config, batch):
-    config = config.replace(
-        hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
-    )
-    encoder = AlbertEncoder(config)
-
-    def pooled(training):
-        return encoder(batch, training=training)["pooled_output"].numpy()
-
-    np.testing.assert_array_equal(pooled(False), pooled(False))
-    assert np.abs(pooled(True) - pooled(True)).max() > 1e-4
-
-
 def test_trains_in_a_functional_model(one_block, batch):
     names = ("input_word_ids", "input_mask", "input_type_ids")
     inputs = {

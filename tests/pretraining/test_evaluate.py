@@ -128,21 +128,6 @@ def damaged(runs, tmp_path):
     return tmp_path / "run"
 
 
-def test_damaged_checkpoint_is_reported_after_the_others_are_scored(
-    damaged, records, eagerly
-):
-    scored = evaluate_checkpoints(
-        match_checkpoints([damaged]), heldout(records), max_steps=1
-    )
-    with eagerly():
-        assert [next(scored)[1]["step"] for _ in range(2)] == [8, 12]
-    message = "step-00000004 cannot be read .*; the other 2 were scored"
-    with pytest.raises(InputError, match=message):
-        next(scored)
-    with pytest.raises(InputError, match=r"cannot be read .*\)$"):
-        evaluate_pretraining(damaged, records, checkpoint=4)
-
-
 def test_records_are_checked_before_any_evaluation(runs, make_records):
     records = heldout(make_records(max_seq_length=96))
     scored = evaluate_checkpoints(match_checkpoints(f"{runs}/plain"), records)

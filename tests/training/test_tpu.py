@@ -103,12 +103,6 @@ def test_failed_connection_is_a_one_line_error(
     assert STRATEGY not in calls
 
 
-def test_empty_name_is_an_error(calls):
-    with pytest.raises(InputError, match="distribution='tpu' requires tpu"):
-        make_strategy(tpu="")
-    assert not calls
-
-
 GOOD = {"input": "gs://bucket/data,gs://bucket/more/*", "output": "gs://b/run"}
 
 
