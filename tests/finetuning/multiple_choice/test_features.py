@@ -72,16 +72,6 @@ def test_passages_lose_their_end_and_questions_their_beginning(tokenizer):
         assert len(ids) == 32
 
 
-def test_any_number_of_examples_in_order(tokenizer):
-    count = 600  # more than a chunk
-    examples = [example("ba", f"ka {i}", ["lo"]) for i in range(count)]
-    rows = rows_of(examples, tokenizer)
-    assert len(rows) == count
-    for number in (0, 300, count - 1):
-        second = tokenizer.encode(f"ka {number} lo")
-        assert rows[number][0][0][-len(second) - 1 : -1] == second
-
-
 # The rule as race_utils.py of the original has it, on texts that were cleaned
 # up when they were read and are segmented without being cleaned up again.
 

@@ -99,9 +99,3 @@ def test_unusable_files(tmp_path):
     write(path, "a\nb\n")
     with pytest.raises(InputError, match="train.txt:1: only one column"):
         read(path)
-
-
-def test_reading_is_lazy(tmp_path):
-    path = write(tmp_path / "train.txt", "a O\n\nb\n")
-    reader = read_conll(path, bad=BadExamples())
-    assert next(reader).words == ("a",)
