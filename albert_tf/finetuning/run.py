@@ -21,9 +21,9 @@ from albert_tf.finetuning.data import (
     load_data,
     read_examples,
 )
-from albert_tf.finetuning.dev_set import DevSet
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.registry import make_task_type
+from albert_tf.finetuning.results import DevSet
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.interop.checkpoint import Checkpoint

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.dev_set import DevSet
 from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.finetuning.registry import known_task, make_task_type
 from albert_tf.finetuning.results import (
+    DevSet,
     FinetuneResult,
     Reference,
     RunsResult,
