@@ -41,9 +41,9 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 LONGEST = 40
 PACKAGES = {
-    "onnx": "onnxruntime",
-    "openvino": "openvino",
-    "web": "onnxruntime",
+    "onnx": ("onnx", "tf2onnx", "onnxruntime"),
+    "openvino": ("onnx", "tf2onnx", "openvino"),
+    "web": ("onnx", "tf2onnx", "onnxruntime"),
 }
 VOCAB_SIZE = 90
 
@@ -148,6 +148,31 @@ def pretrainer(config):
 
 
 @pytest.fixture(scope="session")
+def wide(config):
+    """An encoder whose matrices are large enough to be quantized."""
+    sizes = {"embedding_size": 32, "hidden_size": 64, "intermediate_size": 128}
+    encoder = AlbertEncoder(config.replace(**sizes))
+    rng = np.random.default_rng(1)
+    for weight in encoder.weights:
+        # Far from zeros and ones, so that each weight shows in the outputs; and
+        # the same in every run, since the errors of quantization depend on it.
+        center = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(center + rng.normal(0, 0.1, weight.shape))
+    return encoder
+
+
+@pytest.fixture(scope="session")
+def need_packages():
+    """Skips a test if packages that a kind of export needs are not there."""
+
+    def need(kind):
+        for package in PACKAGES.get(kind, ()):
+            pytest.importorskip(package, reason=f"{package} is not installed")
+
+    return need
+
+
+@pytest.fixture(scope="session")
 def changed():
     """Returns `changed(layer, function)`: whether it changes each weight."""
 
@@ -219,11 +244,6 @@ def preprocessor_path(tokenizer, tmp_path_factory):
     path = tmp_path_factory.mktemp("exports") / "preprocessor"
     export_preprocessor(tokenizer, path, seq_length=20)
     return path
-
-
-@pytest.fixture(autouse=True)
-def _fixed_seed():
-    keras.utils.set_random_seed(0)
 
 
 @pytest.fixture(scope="session")
@@ -316,21 +336,17 @@ class Exports(dict):
       traces: kind -> `traces` before and after the SavedModel was saved.
     """
 
-    def __init__(self, sources, folder, find_packages):
+    def __init__(self, sources, folder, need_packages, find_scripts):
         super().__init__()
         self._sources, self._folder = sources, folder
-        self._find_packages = find_packages
+        self._need_packages, self._find_scripts = need_packages, find_scripts
         self.traces = {}
 
     def __missing__(self, kind):
         settings = {"kind": kind, "license": "Apache-2.0"}
         if kind == "web":
-            settings["web_packages"] = self._find_packages() / "node_modules"
-        if kind in PACKAGES:
-            for package in ("onnx", "tf2onnx", PACKAGES[kind]):
-                pytest.importorskip(
-                    package, reason=f"{package} is not installed"
-                )
+            settings["web_packages"] = self._find_scripts() / "node_modules"
+        self._need_packages(kind)
         save, counts = tf.saved_model.save, []
 
         def counted_save(root, *arguments, **options):
@@ -347,12 +363,15 @@ class Exports(dict):
 
 
 @pytest.fixture(scope="session")
-def exports(pretrained, fine_tuned_run, tmp_path_factory, request):
+def exports(
+    pretrained, fine_tuned_run, need_packages, tmp_path_factory, request
+):
     """An `Exports`, shared by all tests."""
     sources = dict.fromkeys(KINDS, pretrained) | {"task": fine_tuned_run}
     return Exports(
         sources,
         tmp_path_factory.mktemp("exports"),
+        need_packages,
         functools.partial(request.getfixturevalue, "npm_packages"),
     )
 
@@ -373,13 +392,14 @@ def task_exports(make_finetuned, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def huggingface_exports(make_finetuned, pretrained, tmp_path_factory):
+def huggingface_exports(
+    make_finetuned, pretrained, need_packages, tmp_path_factory
+):
     """Returns `get(name)`: (source, export) in Hugging Face's layout.
 
     `name` is a task, "pretrained" for a masked language model, or "encoder".
     """
-    for package in ("onnx", "onnxruntime", "tf2onnx"):
-        pytest.importorskip(package, reason=f"{package} is not installed")
+    need_packages("onnx")
 
     @functools.cache
     def get(name):

@@ -82,10 +82,6 @@ def check_here(folder, tmp_path, source=None):
 
 COMMON = {"loads", "signatures"}
 WITH_WEIGHTS = COMMON | {"tokenizer", "weights", "training"}
-PACKAGES = {
-    "onnx": ("onnx", "tf2onnx", "onnxruntime"),
-    "openvino": ("onnx", "tf2onnx", "openvino"),
-}
 TEXT, IDS = "source model: text", "source model: random ids"
 MEDIAPIPE = "source model: text in MediaPipe"
 CHECKS = {
@@ -153,11 +149,10 @@ def variants():
 
 @pytest.mark.parametrize(("kind", "quantization", "packed"), list(variants()))
 def test_exports_of_a_fine_tuned_model(
-    fine_tuned_run, tmp_path, kind, quantization, packed
+    fine_tuned_run, need_packages, tmp_path, kind, quantization, packed
 ):
     """Every check of what the README and docs/runtimes.md export."""
-    for package in PACKAGES.get(kind, ()):
-        pytest.importorskip(package, reason=f"{package} is not installed")
+    need_packages(kind)
     settings = {"quantization": quantization, "packed": packed}
     if quantization == "int8":
         (tmp_path / "texts").write_text("a good movie\tI have seen it\n" * 9)
@@ -473,22 +468,6 @@ def test_command_without_a_model(exports, run_albert):
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stderr == ""
     assert re.search(r"^source model +skip +no --model", result.stdout, re.M)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--check=nowhere"], "check=nowhere: no export.json"),
-        (["--check=x", "--output=y"], "--output"),
-        (["--model=x"], "--output is required"),
-        (["--output=x"], "--model is required"),
-    ],
-)
-def test_bad_input(run_albert, arguments, message):
-    result = run_albert("export", *arguments)
-    assert result.returncode == 2
-    (line,) = result.stderr.splitlines()
-    assert message in line
 
 
 def test_table():

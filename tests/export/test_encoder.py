@@ -1,6 +1,4 @@
-import hashlib
 import json
-import re
 
 import keras
 import numpy as np
@@ -126,24 +124,6 @@ def test_the_source_model_does_not_change(pretrainer, packed_path, inputs):
     for weight, value in zip(pretrainer.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)
     assert not pretrainer.encoder.packed
-
-
-def test_manifest(encoder_path, packed_path, pretrainer, config, tokenizer):
-    manifest = json.loads((encoder_path / "export.json").read_text())
-    assert manifest["kind"] == "encoder"
-    assert manifest["config"] == config.to_dict()
-    assert manifest["packed"] is False
-    assert manifest["versions"]["tensorflow"] == tf.__version__
-    assert manifest["weights"] == [w.path for w in pretrainer.weights]
-    assert manifest["tokenizer"] == {
-        "file": "spiece.model",
-        "fingerprint": hashlib.sha256(tokenizer.model_bytes).hexdigest(),
-        **tokenizer.settings,
-    }
-    # The same weights have the same hash, however they were exported.
-    packed = json.loads((packed_path / "export.json").read_text())
-    assert re.fullmatch("[0-9a-f]{64}", manifest["weights_sha256"])
-    assert packed["weights_sha256"] == manifest["weights_sha256"]
 
 
 def test_endpoints_share_graphs_and_need_no_keras(encoder_path):

@@ -70,7 +70,7 @@ def test_exports_of_a_saved_model(shared, tmp_path, encoder):
     )
 
 
-def test_rows_of_a_preprocessor_fit_the_encoder(exports, tmp_path):
+def test_rows_of_a_preprocessor_fit_the_encoder(exports):
     """The models of `make demo` have fewer positions than TF-Hub's 128."""
     source, encoder = exports["encoder"]
     _, preprocessor = exports["preprocessor"]
@@ -84,15 +84,6 @@ def test_rows_of_a_preprocessor_fit_the_encoder(exports, tmp_path):
     layer = AlbertPreprocessor.from_tokenizer(model.tokenizer)
     assert model(layer(texts))["sequence_output"].shape == states.shape
     assert encoder_program(model).seq_length == LONGEST
-    with pytest.raises(InputError, match="seq_length=41 must be at most 40"):
-        export(
-            ExportConfig(
-                model=source,
-                output=tmp_path / "p",
-                kind="preprocessor",
-                seq_length=LONGEST + 1,
-            )
-        )
 
 
 def test_a_tokenizer_is_needed(tmp_path, encoder):
@@ -100,24 +91,3 @@ def test_a_tokenizer_is_needed(tmp_path, encoder):
     with pytest.raises(InputError, match="has no tokenizer"):
         export(ExportConfig(model=tmp_path / "model", output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "kinds"),
-    [
-        ("encoder", {"seq_length": 16}, "preprocessor, text_encoder"),
-        ("preprocessor", {"packed": False}, "encoder, text_encoder, task"),
-        ("task", {"quantization": "int8"}, "litert"),
-        ("litert", {"packed": True}, "encoder"),
-        ("text_encoder", {"resizable": True}, "litert"),
-    ],
-)
-def test_unsupported_settings(tmp_path, kind, settings, kinds):
-    (name,) = settings
-    message = rf"{name} is not supported by kind={kind} \(only by {kinds}"
-    with pytest.raises(InputError, match=message):
-        export(
-            ExportConfig(
-                model=tmp_path, output=tmp_path / "out", kind=kind, **settings
-            )
-        )

@@ -9,7 +9,6 @@ from albert_tf.exporting.check_program import compare
 from albert_tf.exporting.hub_layer import HubLayer
 
 HEAD = 2  # kernel and bias of a Dense
-LABELS = np.arange(4.0)
 
 
 def symbolic_inputs():
@@ -23,11 +22,6 @@ def classifier(layer):
     inputs = symbolic_inputs()
     logits = keras.layers.Dense(1)(layer(inputs)["pooled_output"])
     return keras.Model(inputs, logits)
-
-
-def fit(model, inputs):
-    model.compile("adam", "mse")
-    model.fit(inputs, LABELS, verbose=0)
 
 
 def test_same_numbers(encoder_path, inputs, pretrainer):
@@ -45,36 +39,6 @@ def test_weights_are_found_under_readable_names(encoder_path):
     assert len(set(names)) == 25
 
 
-@pytest.mark.long
-def test_trains_in_a_subclassed_model(encoder_path, inputs, changed):
-    class Classifier(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.encoder = HubLayer(encoder_path)
-            self.head = keras.layers.Dense(1)
-
-        def call(self, inputs, training=False):
-            outputs = self.encoder(inputs, training=training)
-            return self.head(outputs["pooled_output"])
-
-    model = Classifier()
-    assert all(changed(model.encoder, lambda: fit(model, inputs)))
-    assert len(model.trainable_weights) == 25 + HEAD
-
-
-@pytest.mark.long
-def test_trains_in_a_functional_model_unless_frozen(
-    encoder_path, inputs, changed
-):
-    layer = HubLayer(encoder_path, trainable=False)
-    model = classifier(layer)
-    assert len(model.trainable_weights) == HEAD
-    assert not any(changed(layer, lambda: fit(model, inputs)))
-    layer.trainable = True
-    assert len(model.trainable_weights) == 25 + HEAD
-    assert all(changed(layer, lambda: fit(model, inputs)))
-
-
 def test_dropout_only_while_it_trains(encoder_path, inputs, has_dropout):
     layer = HubLayer(encoder_path)
 
@@ -85,29 +49,6 @@ def test_dropout_only_while_it_trains(encoder_path, inputs, has_dropout):
     assert not has_dropout(lambda: layer(inputs)["pooled_output"])
     layer.trainable = False
     assert not has_dropout(train)
-
-
-@pytest.mark.long
-def test_strings_to_pooled_output_in_one_model(
-    encoder_path, preprocessor_path, inputs
-):
-    strings = keras.Input((), dtype="string")
-    packed = HubLayer(preprocessor_path, arguments={"seq_length": 9})(strings)
-    assert packed["input_mask"].shape == (None, 9)
-    outputs = HubLayer(encoder_path)(packed)
-    assert outputs["sequence_output"].shape == (None, 9, 16)
-    model = keras.Sequential(
-        [
-            keras.Input((), dtype="string"),
-            keras.Model(strings, outputs["pooled_output"]),
-            keras.layers.Dense(1),
-        ]
-    )
-    assert len(model.trainable_weights) == 25 + HEAD
-    texts = tf.constant(["the good movie", "the bad movie"])
-    model.compile("adam", "mse")
-    model.fit(texts, np.arange(2.0), verbose=0)
-    assert model(texts).shape == (2, 1)
 
 
 def test_head_of_a_pretrainer(encoder_path, inputs, pretrainer):

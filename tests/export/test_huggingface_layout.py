@@ -131,19 +131,3 @@ def test_heads_that_the_libraries_do_not_have(
     with pytest.raises(InputError, match=f"has a {head}, which layout="):
         export(config)
     assert not (tmp_path / "e").exists()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"packed": True}, "packed=True is not supported by layout"),
-        (
-            {"quantization": "float16"},
-            "quantization=float16 is not supported by layout",
-        ),
-        ({"kind": "litert"}, "layout is not supported by kind=litert"),
-    ],
-)
-def test_settings_that_do_not_fit(settings, message):
-    with pytest.raises(InputError, match=message):
-        ExportConfig(model="a", output="b", **LAYOUT | settings)

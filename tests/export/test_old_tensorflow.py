@@ -86,22 +86,17 @@ def test_numbers_and_contract(direction, pretrained, run_in_tensorflow):
     run_in_tensorflow(pairs, python=python)
 
 
-def test_movie_reviews_in_tf_keras(run_program, direction, tmp_path):
-    exports, python = direction
-    run_program(
-        "movie_reviews.py",
-        exports["preprocessor"],
-        exports["encoder"],
-        tmp_path,
-        python=python,
-        TF_USE_LEGACY_KERAS="1",
-    )
-
-
-def test_layers_of_keras_3(run_program, direction, tmp_path):
+@pytest.mark.parametrize(
+    ("program", "kind", "environment"),
+    [
+        ("keras_layer_saving.py", [], {"TF_USE_LEGACY_KERAS": "1"}),
+        ("layers_of_keras_3.py", ["tfsm"], {}),
+    ],
+)
+def test_layers(run_program, direction, tmp_path, program, kind, environment):
     exports, python = direction
     for arguments in (
         ("save", exports["preprocessor"], exports["encoder"], tmp_path),
         ("load", tmp_path),
     ):
-        run_program("layers_of_keras_3.py", "tfsm", *arguments, python=python)
+        run_program(program, *kind, *arguments, python=python, **environment)

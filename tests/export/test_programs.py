@@ -55,14 +55,7 @@ def test_tasks_in_tensorflow(task_exports, run_in_tensorflow):
     run_in_tensorflow([task_exports(name) for name in ("dream", "ner")])
 
 
-# test_article.py runs `hub.KerasLayer` on movie reviews in `make test-long`.
-@pytest.mark.slow
-@pytest.mark.usefixtures("tensorflow_hub")
-def test_movie_reviews(run_program, encoder_path, preprocessor_path, tmp_path):
-    paths = (preprocessor_path, encoder_path, tmp_path)
-    run_program("movie_reviews.py", *paths, **TF_KERAS)
-
-
+# test_article.py trains `hub.KerasLayer` on movie reviews.
 @pytest.mark.slow
 @pytest.mark.usefixtures("tensorflow_hub")
 def test_keras_layer_is_saved_and_reloaded(

@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
+from albert_tf.exporting.manifest import read_export
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
@@ -49,44 +52,58 @@ def expected_outputs(prediction, null_threshold):
     return outputs
 
 
-@pytest.fixture(scope="module")
-def exported(make_finetuned, tmp_path_factory):
-    """Task -> (source, export, file of expected outputs)."""
-    folder = tmp_path_factory.mktemp("tasks")
-    exported = {}
-    for task, settings in {
-        "squad1.1": {},
+def check_answers(outputs, expected):
+    names = set(expected[0])
+    assert set(outputs) == {*names, "start_byte", "end_byte"}
+    outputs = {name: x.numpy() for name, x in outputs.items()}
+    for n, (example, record) in enumerate(zip(EXAMPLES, expected, strict=True)):
+        answer, context = outputs["answer"][n].decode(), example.context
+        assert answer == record["answer"]
+        start, end = outputs["start"][n], outputs["end"][n]
+        assert (start, end) == (record["start"], record["end"])
+        if start >= 0:
+            assert context[start:end] == answer
+            first, last = outputs["start_byte"][n], outputs["end_byte"][n]
+            assert context.encode()[first:last].decode() == answer
+    for name in names & {"score", "probability", "null_odds"}:
+        wanted = [record[name] for record in expected]
+        np.testing.assert_allclose(outputs[name], wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("squad1.1", {}),
         # As tuned on a development set; some of the examples are below it.
-        "squad2.0": {"null_threshold": 0.0},
-    }.items():
-        model = make_finetuned(task, **SETTINGS, **settings)
-        predictor = Predictor([model])
-        predictions = predictor.predict_examples(EXAMPLES).predictions
-        expected = {
-            "question": [x.question for x in EXAMPLES],
-            "context": [x.context for x in EXAMPLES],
-            "outputs": [
-                expected_outputs(x, predictor.task_type.null_threshold)
-                for x in predictions
-            ],
-        }
-        path = folder / f"{task}.json"
-        path.write_text(json.dumps(expected))
-        export(ExportConfig(model=model, output=folder / task, kind="task"))
-        exported[task] = model, folder / task, path
-    return exported
-
-
-@pytest.mark.parametrize("task", ["squad1.1", "squad2.0"])
-def test_outputs_are_those_of_the_source(exported, assert_same_as_source, task):
-    model, folder, _ = exported[task]
-    values = json.loads((folder / "export.json").read_text())
-    assert values["task"] == json.loads((model / "task.json").read_text())
-    assert_same_as_source(model, folder)
-
-
-def test_answers_in_tensorflow_are_those_of_the_predictor(
-    exported, run_program
+        ("squad2.0", {"null_threshold": 0.0}),
+    ],
+)
+def test_answers_are_those_of_the_predictor(
+    make_finetuned, assert_same_as_source, tmp_path, task, settings
 ):
-    paths = [path for _, *paths in exported.values() for path in paths]
-    run_program("answers.py", *paths)
+    source = make_finetuned(task, **SETTINGS, **settings)
+    folder = tmp_path / "e"
+    export(ExportConfig(model=source, output=folder, kind="task"))
+    values = read_export(folder)
+    assert values["task"] == json.loads((source / "task.json").read_text())
+    assert_same_as_source(source, folder)
+
+    predictor = Predictor([source])
+    threshold = predictor.task_type.null_threshold
+    predictions = predictor.predict_examples(EXAMPLES).predictions
+    expected = [expected_outputs(x, threshold) for x in predictions]
+    exported = tf.saved_model.load(folder)
+    serve = exported.signatures["serving_default"]
+    question = tf.constant([x.question for x in EXAMPLES])
+    context = tf.constant([x.context for x in EXAMPLES])
+    inputs = {"question": question, "context": context}
+    check_answers(exported(inputs), expected)
+    check_answers(exported([question, context], training=False), expected)
+    check_answers(serve(**inputs), expected)
+    # Servers read the shapes of outputs.
+    assert {x.shape.rank for x in serve.structured_outputs.values()} == {1}
+    empty = serve(question=question[:0], context=context[:0])
+    assert empty["answer"].shape == 0
+    drawn = [exported(inputs, training=True)["score"] for _ in range(2)]
+    assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
+    assert len(exported.trainable_variables) > 10

@@ -1,6 +1,5 @@
 """Exports for ONNX Runtime and OpenVINO: checks, damage and bad settings."""
 
-import json
 import shutil
 import sys
 
@@ -26,30 +25,6 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("openvino", reason="openvino is not installed")
 
 RUNTIMES = ("onnx", "openvino")
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("mrpc", "onnx"), ("squad2.0", "openvino")]
-)
-def test_check_of_tasks(
-    make_finetuned, assert_same_as_source, tmp_path, name, kind
-):
-    source = make_finetuned(name, max_seq_length=32, max_query_length=8)
-    export(
-        ExportConfig(
-            model=source, output=tmp_path / "e", kind=kind, seq_length=20
-        )
-    )
-    assert_same_as_source(source, tmp_path / "e")
-    values = read_export(tmp_path / "e")
-    assert values["packed"]
-    assert values["task"]["task_type"] == read_task(source)["task_type"]
-    settings = json.loads((tmp_path / "e/tokenizer_config.json").read_text())
-    assert settings["model_max_length"] == values["seq_length"] == 20
-
-
-def read_task(folder):
-    return json.loads((folder / "task.json").read_text())
 
 
 @pytest.mark.parametrize("kind", RUNTIMES)
@@ -109,27 +84,6 @@ def test_rows_that_are_too_long(exports, config, tmp_path, kind, packed):
     }
     with pytest.raises(Exception, match=message[kind]):
         model.call("", dict.fromkeys(ENCODER_INPUTS, ids))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"quantization": "int8"}, "use quantization=dynamic"),
-        ({"resizable": True}, "resizable is not supported by kind="),
-        ({"calibration_input": "x"}, "calibration_input is not supported"),
-        ({"seq_length": 1}, "seq_length=1 must be at least 2"),
-        ({"seq_length": 1000}, "seq_length=1000 must be at least 2, .* 40"),
-    ],
-)
-@pytest.mark.parametrize("kind", RUNTIMES)
-def test_unsupported_settings(pretrained, tmp_path, kind, changes, message):
-    with pytest.raises(InputError, match=message):
-        export(
-            ExportConfig(
-                model=pretrained, output=tmp_path / "e", kind=kind, **changes
-            )
-        )
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

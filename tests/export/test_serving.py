@@ -16,14 +16,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401
 from tensorflow.core.protobuf import saved_model_pb2
 
-from albert_tf.exporting.task import export_task
-from albert_tf.finetuning.registry import make_task_type, with_settings
-from albert_tf.finetuning.serving import ServingGraph
-from albert_tf.finetuning.text_classification.examples import (
-    TextTask,
-    text_task_config,
-)
-from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.exporting.manifest import read_export
 
 pytestmark = pytest.mark.long
 
@@ -32,24 +25,8 @@ TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
 
 
 @pytest.fixture(scope="module")
-def task_path(config, tokenizer, perturb, tmp_path_factory):
-    config = config.replace(num_hidden_layers=1)
-    model = perturb(AlbertClassifier(config, num_labels=2), 3)
-    bias = model.classifier_head.bias
-    # Centers the logits of the texts, so that they get both labels.
-    rows = tokenizer(TEXTS, max_length=20)
-    bias.assign(bias - np.mean(model(rows), axis=0))
-    task = TextTask(
-        name="reviews",
-        labels=("bad", "good"),
-        metrics=("accuracy",),
-        text="text",
-    )
-    task = with_settings(text_task_config(task), {"max_seq_length": 20})
-    graph = ServingGraph(make_task_type(task, tokenizer), model)
-    path = tmp_path_factory.mktemp("exports") / "task"
-    export_task(graph, path, task={"name": "reviews"})
-    return path
+def task_path(task_exports):
+    return task_exports("sst2")[1]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +38,6 @@ def answers(task_path):
         for name, values in serve(text=tf.constant(TEXTS)).items()
     }
     outputs["label"] = np.array([x.decode() for x in outputs["label"]])
-    assert len(set(outputs["label"])) == 2
     return outputs
 
 
@@ -155,13 +131,14 @@ def address(task_path, tmp_path_factory):
 
 
 class TestFastApi:
-    def test_predictions(self, address, answers):
+    def test_predictions(self, address, answers, task_path):
+        labels = read_export(task_path)["task"]["labels"]
         predictions = post(address, {"texts": TEXTS})
         assert [x["label"] for x in predictions] == answers["label"].tolist()
         for prediction, row in zip(
             predictions, answers["probabilities"], strict=True
         ):
-            assert list(prediction["probabilities"]) == ["bad", "good"]
+            assert list(prediction["probabilities"]) == labels
             np.testing.assert_allclose(
                 list(prediction["probabilities"].values()),
                 row,

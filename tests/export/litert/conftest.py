@@ -1,28 +1,7 @@
-import dataclasses
-
 import numpy as np
 import pytest
 
-from albert_tf.models.encoder import AlbertEncoder
-
 LENGTH = 24
-
-
-@pytest.fixture(scope="session")
-def encoder(config):
-    # Matrices of less than 1024 values are not quantized.
-    model = AlbertEncoder(
-        dataclasses.replace(
-            config, embedding_size=32, hidden_size=64, intermediate_size=128
-        )
-    )
-    rng = np.random.default_rng(1)
-    for weight in model.weights:
-        # Far from zeros and ones, so that each weight shows in the outputs; and
-        # the same in every run, since the errors of quantization depend on it.
-        center = 1.0 if weight.path.endswith("gamma") else 0.0
-        weight.assign(center + rng.normal(0, 0.1, weight.shape))
-    return model
 
 
 @pytest.fixture(scope="session")

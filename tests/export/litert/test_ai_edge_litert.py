@@ -34,11 +34,9 @@ def write(folder, name, model, inputs):
 
 
 @pytest.mark.parametrize("resizable", [False, True])
-def test_same_numbers(
-    run_models, encoder, make_rows, length, tmp_path, resizable
-):
+def test_same_numbers(run_models, wide, make_rows, length, tmp_path, resizable):
     graph = ConstantGraph(
-        encoder_program(encoder, seq_length=length, resizable=resizable)
+        encoder_program(wide, seq_length=length, resizable=resizable)
     )
     rows = make_rows(4)
     inputs = rows[1]

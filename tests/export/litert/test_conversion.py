@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.exporting.litert_conversion import (
     QUANTIZATIONS,
     ConstantGraph,
@@ -21,9 +20,9 @@ OUTPUTS = {"mean_output", "pooled_output", "sequence_output"}
 
 
 @pytest.fixture(scope="module")
-def models(encoder, length, make_rows):
+def models(wide, length, make_rows):
     """Quantization -> the model's bytes."""
-    graph = ConstantGraph(encoder_program(encoder, seq_length=length))
+    graph = ConstantGraph(encoder_program(wide, seq_length=length))
     rows = make_rows(8, seed=1)
     return {
         name: convert(graph, name, rows if name == "int8" else None)
@@ -32,9 +31,9 @@ def models(encoder, length, make_rows):
 
 
 @pytest.fixture(scope="module")
-def resizable(encoder, length):
+def resizable(wide, length):
     """Quantization -> the bytes of a resizable model."""
-    program = encoder_program(encoder, seq_length=length, resizable=True)
+    program = encoder_program(wide, seq_length=length, resizable=True)
     graph = ConstantGraph(program)
     return {name: convert(graph, name) for name in ("none", "dynamic")}
 
@@ -63,14 +62,14 @@ def relative_error(ours, theirs):
     ],
 )
 def test_numbers_are_those_of_the_encoder(
-    models, encoder, make_rows, quantization, limit
+    models, wide, make_rows, quantization, limit
 ):
     run = signature_runner(models[quantization])
     errors = {name: [] for name in OUTPUTS}
     for row in make_rows(6, seed=2):
         real = row["input_mask"] == 1
-        ours, theirs = run(**row), dict(encoder(row))
-        theirs["mean_output"] = encoder.mean_output(row)
+        ours, theirs = run(**row), dict(wide(row))
+        theirs["mean_output"] = wide.mean_output(row)
         assert set(ours) == OUTPUTS
         for name in OUTPUTS:
             mine, exact = ours[name], theirs[name].numpy()
@@ -128,7 +127,7 @@ def test_only_matrices_are_8_bit_in_int8(models):
 
 @pytest.mark.parametrize("quantization", ["none", "dynamic"])
 def test_resizable_takes_batches_of_any_shape(
-    resizable, encoder, config, make_rows, quantization
+    resizable, wide, config, make_rows, quantization
 ):
     run = signature_runner(resizable[quantization])
     limit = {"none": 1e-5, "dynamic": 0.05}[quantization]  # as above
@@ -140,8 +139,8 @@ def test_resizable_takes_batches_of_any_shape(
             for name in rows[0]
         }
         output = run(**inputs)["sequence_output"]
-        assert output.shape == (batch, length, encoder.config.hidden_size)
-        exact = encoder(inputs)["sequence_output"].numpy()
+        assert output.shape == (batch, length, wide.config.hidden_size)
+        exact = wide(inputs)["sequence_output"].numpy()
         assert relative_error(output, exact) < limit, (batch, length)
 
 
@@ -200,36 +199,14 @@ def test_shared_layers_are_stored_once(
     assert deep - shallow < min(of_a_layer, 24_000)
 
 
-def test_calibration_is_deterministic(models, encoder, length, make_rows):
-    graph = ConstantGraph(encoder_program(encoder, seq_length=length))
+def test_calibration_is_deterministic(models, wide, length, make_rows):
+    graph = ConstantGraph(encoder_program(wide, seq_length=length))
     again = signature_runner(convert(graph, "int8", make_rows(8, seed=1)))
     other = signature_runner(convert(graph, "int8", make_rows(8, seed=5)))
     (row,) = make_rows(1, seed=3)
     expected = signature_runner(models["int8"])(**row)["sequence_output"]
     np.testing.assert_array_equal(again(**row)["sequence_output"], expected)
     assert np.any(other(**row)["sequence_output"] != expected)
-
-
-@pytest.mark.parametrize(
-    ("quantization", "rows", "message"),
-    [
-        ("int4", 0, "'int4' must be one of none, float16, dynamic, int8"),
-        ("int8", 0, "quantization=int8 requires calibration_input"),
-        ("dynamic", 1, "dynamic does not support calibration_input"),
-    ],
-)
-def test_invalid_quantizations(
-    encoder, length, make_rows, quantization, rows, message
-):
-    graph = ConstantGraph(encoder_program(encoder, seq_length=length))
-    with pytest.raises(InputError, match=message):
-        convert(graph, quantization, make_rows(rows))
-
-
-@pytest.mark.parametrize("length", [1, 41])
-def test_invalid_lengths(encoder, length):
-    with pytest.raises(InputError, match=f"seq_length={length} must be"):
-        encoder_program(encoder, seq_length=length)
 
 
 @pytest.mark.slow

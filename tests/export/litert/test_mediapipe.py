@@ -86,8 +86,8 @@ def wordpiece():
 
 
 @pytest.mark.peer
-def test_wordpiece(encoder, length, wordpiece, tasks, tmp_path):
-    program = encoder_program(encoder, seq_length=length)
+def test_wordpiece(wide, length, wordpiece, tasks, tmp_path):
+    program = encoder_program(wide, seq_length=length)
     path = tmp_path / "e"
     config = ExportConfig(model="m", output=path, kind="litert")
     export_for_runtime(program, config, tokenizer=wordpiece)
@@ -95,7 +95,7 @@ def test_wordpiece(encoder, length, wordpiece, tasks, tmp_path):
     rows = wordpiece(texts, max_length=length, padding="max_length")
     with open_in(tasks.TextEmbedder, path) as embedder:
         found = [embedder.embed(x).embeddings[0].embedding for x in texts]
-    expected = encoder.mean_output(rows)
+    expected = wide.mean_output(rows)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -110,14 +110,14 @@ def test_check(exports, tasks):
 
 
 def test_models_that_mediapipe_cannot_run(
-    make_finetuned, encoder, tokenizer, length, tmp_path
+    make_finetuned, wide, tokenizer, length, tmp_path
 ):
     for name in ("mrpc", "stsb", "ner", "squad2.0"):
         source = make_finetuned(name, max_seq_length=20, max_query_length=8)
         export(
             ExportConfig(model=source, output=tmp_path / name, kind="litert")
         )
-    program = encoder_program(encoder, seq_length=length)
+    program = encoder_program(wide, seq_length=length)
     resizable = dataclasses.replace(program, resizable=True)
     cased = tokenizer.with_settings(do_lower_case=False)
     for name, arguments in {

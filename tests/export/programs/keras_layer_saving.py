@@ -32,8 +32,33 @@ def frozen_and_trained(layers):
     ]
 
 
+def check_parts(preprocessor_url, albert_url):
+    """Layers of parts of a SavedModel, as tutorials use them."""
+    mlm = hub.KerasLayer(hub.load(albert_url).mlm, trainable=True)
+    assert len(mlm.trainable_weights) == 30
+    inputs = {
+        name: tf.keras.layers.Input((None,), dtype=tf.int32)
+        for name in (
+            "input_word_ids",
+            "input_mask",
+            "input_type_ids",
+            "masked_lm_positions",
+        )
+    }
+    assert mlm(inputs)["mlm_logits"].shape.as_list() == [None, None, 90]
+    preprocessor = hub.load(preprocessor_url)
+    tokenize = hub.KerasLayer(preprocessor.tokenize)
+    pack = hub.KerasLayer(
+        preprocessor.bert_pack_inputs, arguments={"seq_length": 10}
+    )
+    segments = [tf.keras.layers.Input((), dtype=tf.string) for _ in range(2)]
+    outputs = hub.KerasLayer(albert_url)(pack(list(map(tokenize, segments))))
+    assert outputs["sequence_output"].shape.as_list() == [None, 10, 16]
+
+
 def save(preprocessor_url, albert_url, folder):
     """One model with a frozen and a trained encoder, after a step."""
+    check_parts(preprocessor_url, albert_url)
     text_input = tf.keras.layers.Input(shape=(), dtype=tf.string)
     encoder_inputs = hub.KerasLayer(preprocessor_url)(text_input)
     pooled = [

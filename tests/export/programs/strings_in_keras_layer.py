@@ -52,10 +52,19 @@ def check_text_encoder(path):
     layer, model = embeddings(path, trainable=False)
     assert len(model.trainable_weights) == 2
     assert moved(layer, model, TEXTS) == 0
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
         layer, model = embeddings(path, trainable=True)
     assert len(layer.trainable_weights) == len(layer.weights) == 25
     assert moved(layer, model, TEXTS) == 25
+
+    @tf.function(autograph=False)
+    def train():
+        return strategy.run(lambda: layer(TEXTS, training=True)["mean_output"])
+
+    # Replicas drop different things of the same input.
+    first, second = strategy.experimental_local_results(train())
+    assert np.max(np.abs(first - second)) > 1e-3
 
 
 def check_task(path):
