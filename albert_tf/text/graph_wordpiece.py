@@ -1,5 +1,6 @@
 """The WordPiece tokenizer as TensorFlow operations."""
 
+import dataclasses
 import functools
 import unicodedata
 from typing import NamedTuple
@@ -22,11 +23,8 @@ from albert_tf.text.graph_normalizer import (
     tabulate,
     tabulate_numbers,
 )
-from albert_tf.text.normalizer import lower_characters
 from albert_tf.text.word_splitter import (
-    WordRules,
     WordSplitter,
-    clean,
     is_ideograph,
     is_punctuation,
 )
@@ -101,8 +99,9 @@ class GraphWordSplitter(tf.Module):
                 "texts are composed"
             )
         self._strips_accents = splitter.strips_accents
+        # Ideographs are words by a property instead of spaces.
         mappings = _mappings(
-            splitter.do_lower_case, splitter.strips_accents, splitter.rules
+            dataclasses.replace(splitter, tokenize_chinese_chars=False)
         )
         self._mapping_of = CodePointLookup(mappings.mapping_of)
         self._rows = mapping_rows(mappings)
@@ -214,20 +213,9 @@ class GraphWordSplitter(tf.Module):
 
 
 @functools.cache
-def _mappings(
-    do_lower_case: bool, strips_accents: bool, rules: WordRules
-) -> Mappings:
-    """Tabulates the normalization of single characters."""
-
-    def mapping(text: str) -> str:
-        if do_lower_case and rules == "hugging_face":
-            text = lower_characters(text)
-        text = clean(text, rules)
-        if do_lower_case:
-            text = lower_but_sigmas(text)
-        return unicodedata.normalize("NFD", text) if strips_accents else text
-
-    return tabulate(mapping)
+def _mappings(splitter: WordSplitter) -> Mappings:
+    """Tabulates what a splitter does to single characters before the split."""
+    return tabulate(lambda text: splitter.fold(text, lower_but_sigmas))
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 from albert_tf.text.normalizer import lower_characters
@@ -105,6 +105,11 @@ class WordSplitter:
 
     def __call__(self, text: str) -> list[str]:
         """Splits a text into words."""
+        folded = self.fold(text)
+        return folded.translate(_spacing_table(self.strips_accents)).split()
+
+    def fold(self, text: str, lower: Callable[[str], str] = str.lower) -> str:
+        """Applies all steps before the split, except for dropping marks."""
         if self.lowers_characters_first:
             text = lower_characters(text)
         text = text.translate(
@@ -113,10 +118,10 @@ class WordSplitter:
         if self.composes:
             text = unicodedata.normalize("NFC", text)
         if self.do_lower_case:
-            text = text.lower()
-        if self.strips_accents:
-            text = unicodedata.normalize("NFD", text)
-        return text.translate(_spacing_table(self.strips_accents)).split()
+            text = lower(text)
+        return (
+            unicodedata.normalize("NFD", text) if self.strips_accents else text
+        )
 
     def align(self, text: str) -> list[Word]:
         """Splits a text into words, with offsets."""
@@ -162,11 +167,6 @@ class WordSplitter:
             if self.lowers_characters_first:
                 c = lower_characters(c)
             yield _Source(c.translate(table), start, start + 1)
-
-
-def clean(text: str, rules: WordRules) -> str:
-    """Drops control characters and replaces whitespace by spaces."""
-    return text.translate(_cleaning_table(rules, False))
 
 
 def is_ideograph(character: str) -> bool:
