@@ -21,7 +21,11 @@ from albert_tf.data.data_config import (
     SentenceOrder,
 )
 from albert_tf.data.masking import mask_words, num_predictions
-from albert_tf.data.sentence_pairs import SentencePairs, pack_pairs
+from albert_tf.data.sentence_pairs import (
+    SentencePairs,
+    draw_partners,
+    pack_pairs,
+)
 from albert_tf.data.tfrecords import (
     FEATURE_OF_INPUT,
     Ragged,
@@ -177,10 +181,6 @@ def _value_of_first_chunk(
     return tf.gather(values, first)
 
 
-# Number of chunks that are tried as random next segments, until one is from
-# another document.
-_NSP_TRIES = 4
-
 # Features of a record; see `chunks.Chunks.features`.
 CHUNK_FEATURES = {
     "tokens": _RAGGED,
@@ -327,8 +327,11 @@ def _draw_pairs(
     if order == "sop":
         a, b = _where(is_changed, b, a), _where(is_changed, a, b)
     else:
+        draws = tf.random.stateless_uniform(
+            tf.shape(lengths), fold_in(seed, 2), alg="philox"
+        )
         partners, found = draw_partners(
-            b[1], chunks["document"], is_changed, fold_in(seed, 2)
+            TensorOps(), b[1], chunks["document"], is_changed, draws
         )
         random_b = tuple(tf.gather(each, partners) for each in b)
         width = settings.max_seq_length
@@ -395,42 +398,6 @@ def draw_split(
     keys = tf.random.stateless_uniform(shape, seed, alg="philox")
     drawn = tf.argmax(tf.where(allowed, keys, -1.0), 1, output_type=tf.int32)
     return tf.where(tf.reduce_any(allowed, axis=1), drawn, lengths)
-
-
-def draw_partners(
-    lengths: tf.Tensor, documents: tf.Tensor, chosen: tf.Tensor, seed: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws the chunks that provide random second segments, for NSP.
-
-    A chosen chunk gets the segment of the chosen chunk with the next smaller
-    length. Rows thus stay as full as they are, segments end at the ends of
-    sentences, and neither the length nor the end of a segment reveals that it
-    is random.
-
-    Args:
-      lengths: int32 `[chunks]`, length of the second segments.
-      documents: int64 `[chunks]`, number of each chunk's document.
-      chosen: bool `[chunks]`, which chunks get a random segment.
-      seed: int64 `[2]`, random seed of the order of equal lengths.
-
-    Returns:
-      int32 `[chunks]`, the chunk that provides the segment, and bool
-      `[chunks]`, whether it belongs to another document.
-    """
-    draws = tf.random.stateless_uniform(tf.shape(lengths), seed, alg="philox")
-    keys = tf.cast(lengths, tf.float32) + draws
-    # The chosen chunks come first, by ascending length.
-    order = tf.argsort(tf.where(chosen, keys, float("inf")), stable=True)
-    rank = tf.range(tf.size(order))
-    documents = tf.gather(documents, order)
-    partner = rank
-    for step in range(1, _NSP_TRIES + 1):
-        same = tf.gather(documents, partner) == documents
-        partner = tf.where(same & (rank >= step), rank - step, partner)
-    found = tf.gather(documents, partner) != documents
-    rank_of_chunk = tf.argsort(order)
-    partner = tf.gather(tf.gather(order, partner), rank_of_chunk)
-    return partner, tf.gather(found, rank_of_chunk)
 
 
 class HeldoutMasker:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.array_ops import ArrayOps
+from albert_tf.data.sentence_pairs import draw_partners
 from albert_tf.data.tfrecords import READ_ERRORS, read_examples
 from albert_tf.errors import InputError, import_package
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -179,13 +181,17 @@ def _read_pairs(
     numbers = np.array(last, np.int64)
     if not is_text:
         return pairs, numbers
-    labels = rng.integers(2, size=len(pairs))
+    changed = rng.integers(2, size=len(pairs)) == 1
     if sentence_order == "sop":
-        swapped = labels == 1
-        pairs[swapped] = pairs[swapped, ::-1]
+        pairs[changed] = pairs[changed, ::-1]
     else:
-        labels = _exchange(pairs, numbers, labels)
-    return pairs, labels
+        draws = rng.random(len(pairs), np.float32)
+        partners, is_other = draw_partners(
+            ArrayOps(), pairs[:, 1, 2], numbers, changed, draws
+        )
+        changed &= is_other
+        pairs[changed, 1] = pairs[partners[changed], 1]
+    return pairs, changed.astype(np.int64)
 
 
 def _segment(tokens: np.ndarray) -> _Segment:
@@ -223,28 +229,6 @@ def _split_text(
             middle = inner[int(rng.random() * len(inner))]
             first, second = tokens[start:middle], tokens[middle:end]
             yield _segment(first), _segment(second), int(document)
-
-
-def _exchange(
-    pairs: np.ndarray, documents: np.ndarray, chosen: np.ndarray
-) -> np.ndarray:
-    """Exchanges the second segments of the chosen pairs, in place.
-
-    As `dynamic_examples.draw_partners`, it takes that with the next smaller
-    length, if it is of another document.
-
-    Returns:
-      int64 `[pairs]`, 1 for pairs with another segment.
-    """
-    rows = np.flatnonzero(chosen)
-    rows = rows[np.argsort(pairs[rows, 1, 2], kind="stable")]
-    row, partner = rows[1:], rows[:-1]
-    is_other = documents[row] != documents[partner]
-    row, partner = row[is_other], partner[is_other]
-    pairs[row, 1] = pairs[partner, 1]
-    labels = np.zeros_like(chosen)
-    labels[row] = 1
-    return labels
 
 
 def _score_rule(ends: np.ndarray, labels: np.ndarray) -> float:

@@ -90,6 +90,10 @@ def pack_pairs(
     )
 
 
+# Number of chunks that are tried as random next segments, until one is from
+# another document.
+_NSP_TRIES = 4
+
 # sentence_order -> kind of pair that half of the chunks become.
 _OTHER_KIND = {"sop": "swap", "nsp": "random_next", "none": "in_order"}
 
@@ -123,6 +127,42 @@ class SentencePairs:
                 for field in dataclasses.fields(self)
             )
         )
+
+
+def draw_partners(
+    ops: Any, lengths: Any, documents: Any, chosen: Any, draws: Any
+) -> tuple[Any, Any]:
+    """Draws the chunks that provide random second segments, for NSP.
+
+    A chosen chunk gets the segment of the chosen chunk with the next smaller
+    length. Rows thus stay as full as they are, segments end at the ends of
+    sentences, and neither the length nor the end of a segment reveals that it
+    is random.
+
+    Args:
+      ops: `ArrayOps` or `TensorOps`.
+      lengths: integers `[chunks]`, length of the second segments.
+      documents: int64 `[chunks]`, number of each chunk's document.
+      chosen: bool `[chunks]`, which chunks get a random segment.
+      draws: float32 `[chunks]` from [0, 1), for the order of equal lengths.
+
+    Returns:
+      Integers `[chunks]`, the chunk that provides the segment, and bool
+      `[chunks]`, whether it belongs to another document.
+    """
+    keys = ops.cast(lengths, np.float32) + draws
+    # The chosen chunks come first, by ascending length.
+    order = ops.argsort(ops.where(chosen, keys, np.float32(np.inf))[None])[0]
+    rank = ops.arange(ops.shape(order)[0])
+    documents = ops.gather(documents, order)
+    partner = rank
+    for step in range(1, _NSP_TRIES + 1):
+        same = ops.gather(documents, partner) == documents
+        partner = ops.where(same & (rank >= step), rank - step, partner)
+    found = ops.gather(documents, partner) != documents
+    rank_of_chunk = ops.replace(rank, order, rank)
+    partner = ops.gather(ops.gather(order, partner), rank_of_chunk)
+    return partner, ops.gather(found, rank_of_chunk)
 
 
 def draw_sentence_pairs(

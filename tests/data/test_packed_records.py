@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.array_ops import ArrayOps
 from albert_tf.data.chunks import pack_chunks
 from albert_tf.data.data_config import MaskingConfig
 from albert_tf.data.dynamic_examples import (
     CHUNK_FEATURES,
     ROW_FEATURES,
     ExampleSettings,
-    draw_partners,
     make_examples,
     share_predictions,
 )
 from albert_tf.data.record_checks import TextLimits, parse_checked, verify_file
 from albert_tf.data.records import open_records
+from albert_tf.data.sentence_pairs import draw_partners
 from albert_tf.errors import InputError
+from albert_tf.tensor_ops import TensorOps
 
 SEQ, SEQUENCES = 64, 6
 
@@ -175,20 +177,18 @@ def test_sequences_are_chunks_in_order_or_swapped(
     assert np.mean(labels) == pytest.approx(0.5, abs=2.5 / len(labels) ** 0.5)
 
 
-def test_partners_are_chosen_and_of_another_document():
-    lengths = tf.constant([5, 9, 5, 7, 6, 30], tf.int32)
-    documents = tf.constant([0, 1, 1, 1, 2, 3], tf.int64)
-    chosen = tf.constant([True, True, True, True, False, True])
-    partners, found = draw_partners(
-        lengths, documents, chosen, tf.constant([1, 2], tf.int64)
+@pytest.mark.parametrize("ops", [ArrayOps(), TensorOps()])
+def test_partners_are_chosen_and_of_another_document(ops):
+    lengths = np.array([5, 9, 5, 7, 6, 30], np.int32)
+    documents = np.array([0, 1, 1, 1, 2, 3])
+    chosen = np.array([True, True, True, True, False, True])
+    draws = np.array([0.5, 0.1, 0.2, 0.3, 0.4, 0.9], np.float32)
+    partners, found = map(
+        np.asarray, draw_partners(ops, lengths, documents, chosen, draws)
     )
-    for chunk, partner in enumerate(partners.numpy()):
-        if not (chosen[chunk] and found[chunk]):
-            continue
-        assert chosen[partner]
-        assert lengths[partner] <= lengths[chunk]
-        assert documents[partner] != documents[chunk]
-    assert found.numpy()[[1, 3, 5]].all()
+    # By length: 2 and 0 with 5 tokens, then 3, 1 and 5.
+    assert found[chosen].tolist() == [True, True, False, True, True]
+    assert partners[chosen & found].tolist() == [2, 0, 0, 1]
 
 
 def test_packing_does_not_change_the_number_of_predictions(rows, examples_of):
