@@ -164,6 +164,7 @@ create_pretraining_data(PretrainingDataConfig(
 """
 
 
+@pytest.mark.long
 def test_a_script_without_a_main_guard(google_tokenizer, tmp_path):
     """Its workers run it again and die; the tokenizer is larger than a pipe."""
     (tmp_path / "tokenizer").mkdir()

@@ -71,6 +71,7 @@ def greek(tmp_path_factory):
     )
 
 
+@pytest.mark.long
 def test_what_remains_different_is_listed(greek, comma_model):
     tokenizer = AlbertTokenizer.from_file(greek)
     texts = [
