@@ -59,6 +59,24 @@ _MIN_SHARDS = 8
 # Each has the lengths and the order of a file's records in memory.
 _MAX_WRITERS = 8
 
+_BUFFER_BYTES = 1 << 20
+_MAX_STATE = 4 << 30
+
+_SHUFFLE_TAG = 2  # distinct from the SPLIT_TAGS of the blocks' generators
+
+# Saving takes at most this share of the time.
+_SAVING_SHARE = 0.05
+
+_SAVED_ATTRIBUTES = (
+    "groups_done",
+    "tasks_done",
+    "num_bytes",
+    "oddities",
+    "counts",
+    "label_counts",
+    "files",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -140,11 +158,6 @@ def read_blocks(
         seed=config.seed,
         first_index=group.number * _MAX_BLOCKS,
     )
-
-
-def group_number(block_index: int) -> int:
-    """Returns the number of the group that a block belongs to."""
-    return block_index // _MAX_BLOCKS
 
 
 def read_tasks(
@@ -269,25 +282,6 @@ def data_files(manifest: Mapping[str, Any]) -> list[str]:
     if model in _MODEL_FILES:
         names.insert(0, model)
     return [SETTINGS_FILE, *names]
-
-
-_BUFFER_BYTES = 1 << 20
-_MAX_STATE = 4 << 30
-
-_SHUFFLE_TAG = 2  # distinct from the SPLIT_TAGS of the blocks' generators
-
-# Saving takes at most this share of the time.
-_SAVING_SHARE = 0.05
-
-_SAVED_ATTRIBUTES = (
-    "groups_done",
-    "tasks_done",
-    "num_bytes",
-    "oddities",
-    "counts",
-    "label_counts",
-    "files",
-)
 
 
 class ScratchShards:
@@ -526,7 +520,7 @@ class CreationState:
 
     def add(self, block: BlockRecords) -> None:
         """Adds the records and statistics of the next task."""
-        if group_number(block.index) > self.groups_done:
+        if block.index // _MAX_BLOCKS > self.groups_done:
             self._finish_group()
         for shard, (lengths, records) in enumerate(block.shards):
             self.scratch[block.split].add(shard, lengths, records)

@@ -47,6 +47,11 @@ COMPRESSION_RATIO = 3
 _COMPRESSIONS = (".gz", ".bz2", ".zst")
 _BUFFER_BYTES = _BLOCK_BYTES = 1 << 20
 
+# Of data sets of TensorFlow Datasets, whose files are the record files that the
+# library has prepared and reads, by the `dataset_info.json` in their folder.
+PREFIX = "tfds:"
+_RECORD_FILE = re.compile(r"[-.]\w+-\d{5,}-of-\d{5,}$")
+
 
 @dataclasses.dataclass(frozen=True)
 class TextSlice:
@@ -340,10 +345,6 @@ def _last_character_end(text: bytes) -> int:
     )
     whole = len(text[-start:].decode("utf-8", "ignore")) == 1
     return len(text) if whole else len(text) - start
-
-
-PREFIX = "tfds:"
-_RECORD_FILE = re.compile(r"[-.]\w+-\d{5,}-of-\d{5,}$")
 
 
 def find_tfds_files(

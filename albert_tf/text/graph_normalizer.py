@@ -192,8 +192,7 @@ class CodePointLookup(tf.Module):
         page = tf.gather(self._pages, tf.bitwise.right_shift(values, PAGE_BITS))
         within = tf.bitwise.bitwise_and(values, (1 << PAGE_BITS) - 1)
         return tf.gather(
-            self._entries,
-            tf.bitwise.left_shift(page, PAGE_BITS) + within,
+            self._entries, tf.bitwise.left_shift(page, PAGE_BITS) + within
         )
 
 
@@ -311,11 +310,7 @@ class GraphSigmaLowerCaser(tf.Module):
         together = text_of[1:] == text_of[:-1]
         before = tf.concat([[False], cased[:-1] & together], 0)
         after = tf.concat([cased[1:] & together, [False]], 0)
-        lowered = tf.where(
-            before & ~after,
-            ord(FINAL_SIGMA),
-            ord(SMALL_SIGMA),
-        )
+        lowered = tf.where(before & ~after, ord(FINAL_SIGMA), ord(SMALL_SIGMA))
         values = tf.gather(texts.values, visible)
         return tf.tensor_scatter_nd_update(
             texts.values,

@@ -29,9 +29,7 @@ from albert_tf.text.tokenizer_json import (
 )
 from albert_tf.text.vocabulary_file import read_model
 from albert_tf.text.word_splitter import WordRules
-from albert_tf.text.wordpiece_tokenizer import (
-    AlbertWordPieceTokenizer,
-)
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 _logger = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ _KEYS = (
     "strip_accents",
     "tokenize_chinese_chars",
 )
-_SPECIAL = {*SPECIAL_PIECES, "<unk>"}
+
 MODEL_FILE = AlbertTokenizer.file_name
 WORDPIECE_FILE = AlbertWordPieceTokenizer.file_name
 
@@ -262,7 +260,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     else:
         tokenizer = tokenizer_class.from_file(model, **settings)
     with _config_errors(path):
-        check_added_tokens(config, tokenizer)
+        _check_added_tokens(config, tokenizer)
         _check_fingerprint(config, tokenizer, rebuilt)
         length = typed(config, "model_max_length", float)
         if length is not None and length < 2:
@@ -360,12 +358,12 @@ def _hugging_face_settings(config: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(
             "remove_space=false (whitespace is kept as it is) is not supported"
         )
-    check_special_tokens(config, _SPECIAL_TOKENS)
+    _check_special_tokens(config, _SPECIAL_TOKENS)
     return {
         **HUGGING_FACE_SLOW,
         "do_lower_case": typed(config, "do_lower_case", bool, True),
         "strip_accents": not typed(config, "keep_accents", bool, False),
-        "cut_at_user_defined_pieces": bool(non_special_added_tokens(config)),
+        "cut_at_user_defined_pieces": bool(_non_special_added_tokens(config)),
     }
 
 
@@ -394,7 +392,7 @@ def _tokenizer_json_settings(
                 f"{TOKENIZER_JSON}; correct either file"
             )
         settings[name] = value
-    unk_token = content_of(config.get("unk_token") or rebuilt.unk_token)
+    unk_token = _content_of(config.get("unk_token") or rebuilt.unk_token)
     if unk_token != rebuilt.unk_token:
         raise ValueError(
             f"unk_token={unk_token!r}, but the unknown piece of "
@@ -443,7 +441,7 @@ def _wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"never_split={shown(config['never_split'])} is not supported"
         )
-    check_special_tokens(config, _WORDPIECE_TOKENS, " with vocab.txt")
+    _check_special_tokens(config, _WORDPIECE_TOKENS, " with vocab.txt")
     settings = {
         **HUGGING_FACE_SLOW_WORDPIECE,
         "do_lower_case": typed(config, "do_lower_case", bool, True),
@@ -509,25 +507,26 @@ def _read_if_usable(folder: str, name: str) -> Mapping[str, Any]:
         return {}
 
 
-def non_special_added_tokens(config: Mapping[str, Any]) -> set[str]:
+def _non_special_added_tokens(config: Mapping[str, Any]) -> set[str]:
     """Returns the added tokens that are not special tokens."""
     added = typed(config, "added_tokens_decoder", dict, {}).values()
-    return set(map(content_of, added)) - _SPECIAL
+    return set(map(_content_of, added)) - {*SPECIAL_PIECES, "<unk>"}
 
 
-def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """Checks the added tokens in a `tokenizer_config.json`.
+def _check_added_tokens(
+    config: Mapping[str, Any], tokenizer: Tokenizer
+) -> None:
+    """Checks the added tokens, at which Hugging Face's tokenizers split text.
 
-    Raises:
-      ValueError: if an added token is not in the vocabulary, or if the added
-        tokens differ from the pieces at which the tokenizer splits text.
+    They must be in the vocabulary, as special tokens are. With SentencePiece,
+    all user-defined pieces may be added tokens, or none of them.
     """
     for i, token in typed(config, "added_tokens_decoder", dict, {}).items():
-        token, i = content_of(token), int(i)
+        token, i = _content_of(token), int(i)
         known = 0 <= i < tokenizer.vocab_size
         if not known or tokenizer.id_to_piece(i) != token:
             raise ValueError(f"the added token {shown(token)} is not supported")
-    added = non_special_added_tokens(config)
+    added = _non_special_added_tokens(config)
     if added and tokenizer.settings.get("cut_at_user_defined_pieces"):
         user_defined = user_defined_pieces(tokenizer.model_bytes)
         if wrong := sorted(added ^ user_defined.keys()):
@@ -538,30 +537,19 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
             )
 
 
-def check_special_tokens(
-    config: Mapping[str, Any],
-    special_tokens: Mapping[str, str],
-    context: str = "",
+def _check_special_tokens(
+    config: Mapping[str, Any], supported: Mapping[str, str], context: str = ""
 ) -> None:
-    """Checks the special tokens in a `tokenizer_config.json`.
-
-    Args:
-      config: content of the file.
-      special_tokens: the one supported token for each key, such as "cls_token".
-      context: appended to the error message, such as " with vocab.txt".
-
-    Raises:
-      ValueError: if a special token is not the supported one.
-    """
-    for role, piece in special_tokens.items():
-        token = content_of(config.get(role) or piece)
+    """Checks that special tokens are the supported ones, by their keys."""
+    for role, piece in supported.items():
+        token = _content_of(config.get(role) or piece)
         if token != piece:
             raise ValueError(
                 f"{role}={token!r} is not supported{context}, only {piece}"
             )
 
 
-def content_of(token: str | Mapping[str, Any]) -> str:
+def _content_of(token: str | Mapping[str, Any]) -> str:
     """Returns the text of a token: a string or an `AddedToken` object."""
     content = token["content"] if isinstance(token, Mapping) else token
     if not isinstance(content, str):

@@ -12,9 +12,7 @@ from albert_tf.text.tokenizer_files import (
     tokenizer_files,
 )
 from albert_tf.text.tokenizer_json import tokenizer_json, wordpiece_json
-from albert_tf.text.wordpiece_tokenizer import (
-    AlbertWordPieceTokenizer,
-)
+from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 pytestmark = pytest.mark.peer
 
