@@ -421,11 +421,8 @@ def pack_chunks(
 def _best_fit(streams: _Streams, room: int, slack: int, is_last: bool) -> int:
     """Returns the length of the next chunk of a row, or 0 if none fits.
 
-    Args:
-      streams: the remaining text.
-      room: maximum length of the chunk.
-      slack: number of tokens by which a row may fall short of full.
-      is_last: whether the row cannot have another chunk.
+    A row may be `slack` tokens short of full, and after the last chunk of a row
+    no room is left for others.
     """
     lengths, all_lengths = streams.lengths, streams.lengths | streams.single
     for candidates in (lengths, all_lengths):

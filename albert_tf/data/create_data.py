@@ -175,15 +175,7 @@ def _replaced_files(
 ) -> list[str]:
     """Returns the files of an existing data set that will be replaced.
 
-    Args:
-      folder: the output folder, which may not exist yet.
-      new_files: names of the files to write, except for shards and manifest.
-      overwrite: whether a finished data set may be replaced.
-
-    Raises:
-      InputError: If the folder is a file, cannot be replaced, is not empty
-        while `overwrite` is False, or contains a shard or one of the new files
-        that is not listed in a manifest.
+    It is an error if the folder has others of the new files, or shards.
     """
     if not folder.exists():
         return []

@@ -46,8 +46,8 @@ CHUNK_FEATURES = {
     "document": tf.io.FixedLenFeature([], tf.int64),
 }
 
-# Features of a packed record, which has several chunks, chosen by `pack_chunks`;
-# see `chunks.ChunkRows.features`.
+# Features of a packed record, which has several chunks, chosen by
+# `chunks.pack_chunks`; see `chunks.ChunkRows.features`.
 ROW_FEATURES = dict.fromkeys(
     ("tokens", "chunk_starts", "sentence_starts", "documents"), _RAGGED
 )

@@ -351,12 +351,7 @@ def _describe_split(
 ) -> dict[str, Any]:
     """Returns the manifest's entry for a split.
 
-    Args:
-      files: name, records, bytes and sha256 of each record file.
-      counts: statistics, summed over its blocks; those of chunks and records
-        are also summed over the passes.
-      passes: number of passes over the text.
-      max_seq_length: number of tokens in a record.
+    The counts of chunks and records are summed over the passes, too.
     """
     names = (
         "documents",

@@ -232,12 +232,7 @@ def _split_text(
 
 
 def _score_rule(ends: np.ndarray, labels: np.ndarray) -> float:
-    """Scores the rule, or its opposite; pairs that end alike count half.
-
-    Args:
-      ends: bool `[pairs, 2]`, whether A and B end with punctuation.
-      labels: `[pairs]`.
-    """
+    """Scores the rule, or its opposite; pairs that end alike count half."""
     a, b = ends.T
     score = np.where(a == b, 0.5, a == labels).mean()
     return round(float(max(score, 1 - score)), 4)
@@ -246,12 +241,9 @@ def _score_rule(ends: np.ndarray, labels: np.ndarray) -> float:
 def _score_classifier(
     segments: np.ndarray, ends: np.ndarray, labels: np.ndarray
 ) -> float:
-    """Scores trees by two-fold cross-validation.
+    """Scores trees by two-fold cross-validation; see `_read_pairs`.
 
-    Args:
-      segments: `[pairs, 2, 3]`, see `_Segment`.
-      ends: bool `[pairs, 2]`, whether A and B end with punctuation.
-      labels: `[pairs]`.
+    `ends` are bool `[pairs, 2]`, whether A and B end with punctuation.
     """
     ensemble, threads = check_packages()
     tokens = segments[:, :, :2].reshape(-1, 4)

@@ -419,12 +419,9 @@ def _describe_wordpiece(tokenizer: AlbertWordPieceTokenizer) -> dict[str, Any]:
 
 
 def _wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the constructor arguments for a `tokenizer_config.json`.
+    """Returns the arguments of `AlbertWordPieceTokenizer` for a config.
 
     A Hugging Face file gives the settings of its slow tokenizer.
-
-    Raises:
-      ValueError: if an option is not supported.
     """
     name = typed(config, "tokenizer_class", str) or "BertTokenizer"
     if name not in _WORDPIECE_CLASSES:
@@ -471,9 +468,6 @@ def _read_config(folder: str) -> dict[str, Any]:
     from the model's `config.json` and, for special tokens, from
     `special_tokens_map.json`. If there is no `tokenizer_config.json` and none
     of them says whether text is lower-cased, a warning says that it is.
-
-    Raises:
-      InputError: if `tokenizer_config.json` is damaged.
     """
     path = os.path.join(folder, SETTINGS_FILE)
     config = parse_object(read_model(path), path) if exists(path) else {}

@@ -469,16 +469,7 @@ def _normalization(
 def _special_by_id(
     added_tokens: Iterable[Mapping[str, Any]], vocab: list[tuple[str, float]]
 ) -> dict[int, bool]:
-    """Maps the id of each added token to whether the token is special.
-
-    Args:
-      added_tokens: the `added_tokens` of a `tokenizer.json`.
-      vocab: the vocabulary, as (piece, score) pairs.
-
-    Raises:
-      ValueError: if an added token is not in the vocabulary, or has an option
-        that changes how it is matched.
-    """
+    """Maps the id of each added token to whether the token is special."""
     special = {}
     for token in added_tokens:
         content, i = token["content"], token["id"]
@@ -502,11 +493,7 @@ def _special_by_id(
 def _splits_at_user_defined(
     user_defined: Mapping[str, int], added: Container[int]
 ) -> bool:
-    """Returns whether the user-defined pieces are added tokens.
-
-    Raises:
-      ValueError: if only some of the user-defined pieces are added tokens.
-    """
+    """Returns whether the user-defined pieces are added tokens: all or none."""
     missing = [piece for piece, i in user_defined.items() if i not in added]
     if 0 < len(missing) < len(user_defined):
         raise ValueError(
