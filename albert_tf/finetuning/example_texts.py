@@ -94,8 +94,12 @@ def examples_from_lines(
             texts = [line, *[""] * (len(required) - 1)]
         try:
             if not len(required) <= len(texts) <= len(names):
+                takes = " or ".join(
+                    dict.fromkeys(map(str, (len(required), len(names))))
+                )
                 raise InputError(
-                    f"{len(texts)} texts separated by tabs, not {len(names)}"
+                    f"the task {task_type.task_config.name} takes {takes} "
+                    f"texts separated by tabs, not {len(texts)}"
                 )
             example = make_example(
                 task_type,
