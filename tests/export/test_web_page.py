@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import shutil
 import time
 
@@ -208,6 +209,9 @@ def test_another_export_replaces_what_is_kept(
             )
             text = text.replace('PREFIX + "', 'PREFIX + "second')
             (folder / name).write_text(text, "utf-8")
+            # Servers tell changes by the second.
+            later = (folder / name).stat().st_mtime + 10
+            os.utime(folder / name, (later, later))
         opened(browser, f"{address}page/")
         assert browser.run(title) == first
         wait(browser, f"{caches}.then((x) => !x.includes('{kept}'))")
