@@ -46,25 +46,19 @@ Pooling = Literal["mean", "cls", "pooler"]
 class _Pipeline:
     """A pretrained model with its tokenizer, applied to batches of strings."""
 
-    def __init__(
-        self,
-        model_class: type[AlbertModel],
-        path: str | os.PathLike[str] | FillMask,
-        batch_size: int,
-        runtime: Runtime,
-        head: str | None,
-        **arguments: Any,
-    ):
+    def __init__(self, batch_size: int, runtime: Runtime):
         check_batch_size(batch_size)
         self._runtime = choose_runtime(runtime)
         self._batch_size = batch_size
-        if isinstance(path, FillMask):
-            self._strategy, self._source = path._strategy, path._source
-            self._model = path._model.encoder
-            self._model.vocabulary = path._model.vocabulary
-            self._tokenizer = tokenizer_of(self._model, path._source)
-            self._max_length = path._max_length
-            return
+
+    def _open(
+        self,
+        model_class: type[AlbertModel],
+        path: str | os.PathLike[str],
+        head: str | None,
+        **arguments: Any,
+    ) -> None:
+        """Opens the model of a checkpoint, which must have `head`, if given."""
         checkpoint = open_checkpoint(path, head="classifier_head")
         if head and head not in checkpoint.components:
             advice = "use another pooling, such as mean"
@@ -137,14 +131,8 @@ class FillMask(_Pipeline):
         batch_size: int = 32,
         runtime: Runtime = "keras",
     ):
-        super().__init__(
-            AlbertPretrainer,
-            model,
-            batch_size,
-            runtime,
-            "mlm_head",
-            sop_head=False,
-        )
+        super().__init__(batch_size, runtime)
+        self._open(AlbertPretrainer, model, "mlm_head", sop_head=False)
         self._tokenizer = self._tokenizer.with_settings(
             match_special_tokens=True
         )
@@ -279,9 +267,8 @@ class SentenceOrder(_Pipeline):
         batch_size: int = 32,
         runtime: Runtime = "keras",
     ):
-        super().__init__(
-            AlbertPretrainer, model, batch_size, runtime, "sop_head"
-        )
+        super().__init__(batch_size, runtime)
+        self._open(AlbertPretrainer, model, "sop_head")
         self._predict = self._predictor(_order_of_pairs)
 
     def __call__(
@@ -361,15 +348,22 @@ class SentenceEmbedder(_Pipeline):
                 f"pooling={pooling!r} must be 'mean', 'cls' or 'pooler'"
             )
         needed = "pooler" if pooling == "pooler" else None
-        if isinstance(model, FillMask) and (needed or dtype):
+        super().__init__(batch_size, runtime)
+        if not isinstance(model, FillMask):
+            self._open(
+                AlbertEncoder,
+                model,
+                needed,
+                dtype=dtype,
+                pooler=needed is not None,
+            )
+        elif needed or dtype:
             raise InputError(
                 "a FillMask as model has a dtype, and vectors without the "
                 "pooler; give the path of its model"
             )
-        arguments = {"dtype": dtype, "pooler": needed is not None}
-        super().__init__(
-            AlbertEncoder, model, batch_size, runtime, needed, **arguments
-        )
+        else:
+            self._share(model)
         folder = fine_tuned_model(self._source)
         if folder is not None:
             task = open_model_folder(folder).task_config
@@ -388,6 +382,14 @@ class SentenceEmbedder(_Pipeline):
                 _vectors, pooling=self._pooling, normalize=normalize
             )
         )
+
+    def _share(self, fill: FillMask) -> None:
+        """Takes the encoder of a `FillMask`, without loading it again."""
+        self._strategy, self._source = fill._strategy, fill._source
+        self._model = fill._model.encoder
+        self._model.vocabulary = fill._model.vocabulary
+        self._tokenizer = tokenizer_of(self._model, fill._source)
+        self._max_length = fill._max_length
 
     def __call__(self, texts: str | Iterable[str]) -> np.ndarray:
         """Returns the vectors of texts, float32 `[texts, hidden]`.

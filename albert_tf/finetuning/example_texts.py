@@ -36,14 +36,8 @@ def make_example(
       InputError: if the texts are not those of an example.
     """
     required = text_ranks(task_type)
-    if (
-        not required.keys()
-        <= texts.keys()
-        <= {
-            *required,
-            *task_type.optional_texts,
-        }
-    ):
+    known = {*required, *task_type.optional_texts}
+    if not required.keys() <= texts.keys() <= known:
         raise InputError(
             f"the task {task_type.task_config.name} takes "
             f"{' and '.join(required)}, not {' and '.join(texts) or 'nothing'}"
@@ -94,9 +88,8 @@ def examples_from_lines(
             texts = [line, *[""] * (len(required) - 1)]
         try:
             if not len(required) <= len(texts) <= len(names):
-                takes = " or ".join(
-                    dict.fromkeys(map(str, (len(required), len(names))))
-                )
+                numbers = sorted({len(required), len(names)})
+                takes = " or ".join(map(str, numbers))
                 raise InputError(
                     f"the task {task_type.task_config.name} takes {takes} "
                     f"texts separated by tabs, not {len(texts)}"

@@ -168,6 +168,18 @@ def file_kind(path: str | os.PathLike[str]) -> str:
     return _binary_kind(path, head, tail) or _text_kind(head) or "unknown"
 
 
+def check_kind(path: str | os.PathLike[str], expected: tuple[str, ...]) -> str:
+    """Returns the kind of a file; see `file_kind`.
+
+    Raises:
+      InputError: if it is none of the expected kinds.
+    """
+    kind = file_kind(path)
+    if kind not in expected:
+        explain_bad_file(path, expected)
+    return kind
+
+
 @contextlib.contextmanager
 def reading(
     path: str | os.PathLike[str],
@@ -179,15 +191,13 @@ def reading(
 
     Args:
       path: the file.
-      expected: its possible kinds; another one is an error at once.
+      expected: its possible kinds.
       damages: what the library raises for a damaged file.
       detail: what is read, for the message.
 
     Raises:
-      InputError: if the file is of another kind or damaged.
+      InputError: if the library raises one of `damages`.
     """
-    if file_kind(path) not in expected:
-        explain_bad_file(path, expected)
     try:
         yield
     except InputError:

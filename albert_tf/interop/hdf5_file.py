@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.file_types import TensorFile, check_size, reading
+from albert_tf.interop.file_types import (
+    TensorFile,
+    check_kind,
+    check_size,
+    reading,
+)
 
 if TYPE_CHECKING:
     import h5py
@@ -35,6 +40,7 @@ def open_hdf5(path: str | os.PathLike[str]) -> TensorFile:
     import h5py
 
     path = os.fspath(path)
+    check_kind(path, (_KIND,))
     with reading(path, (_KIND,), _DAMAGES), h5py.File(path, "r") as file:
         shapes = {
             name: tuple(dataset.shape)

@@ -17,6 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import parse_object
 from albert_tf.interop.file_types import (
     TensorFile,
+    check_kind,
     explain_bad_file,
     reading,
 )
@@ -38,6 +39,7 @@ def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
         any, are verified when an array is read.
     """
     path = os.fspath(path)
+    check_kind(path, (_KIND,))
     with reading(path, (_KIND,), _DAMAGES):
         with open(path, "rb") as file:
             header_bytes = int.from_bytes(file.read(8), "little")

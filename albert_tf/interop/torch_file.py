@@ -24,8 +24,8 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import shown
 from albert_tf.interop.file_types import (
     TensorFile,
+    check_kind,
     check_size,
-    file_kind,
     open_zip,
     reading,
 )
@@ -80,9 +80,9 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
         booleans, or not exactly one dictionary of them.
     """
     path = pathlib.Path(path)
+    kind = check_kind(path, _KINDS)
     # A damaged pickle or archive may raise anything.
     with reading(path, _KINDS, (Exception,)):
-        kind = file_kind(path)
         try:
             tensors = _state_dict(_load(path, is_zip=kind == "torch_zip"))
             for name, tensor in tensors.items():
