@@ -34,7 +34,7 @@ def run(output, *flags):
     )
 
 
-@pytest.mark.long
+@pytest.mark.peer
 def test_short_form(tmp_path):
     pytest.importorskip("transformers")
     pytest.importorskip("torch")

@@ -12,6 +12,8 @@ from albert_tf.data.documents import read_corpus
 from albert_tf.data.text_files import find_text_files, find_tfds_files
 from albert_tf.errors import InputError
 
+pytestmark = pytest.mark.peer
+
 TEXTS = [
     f"Title {i}\n\nFirst sentence {i}. Ça va?\nAnother paragraph."
     for i in range(7)

@@ -321,7 +321,10 @@ def test_lines_of_predictions():
     assert table_lines(record, header=False) == [row]
 
 
-@pytest.mark.parametrize("reader", ["csv", "pandas", "ours"])
+@pytest.mark.parametrize(
+    "reader",
+    ["csv", pytest.param("pandas", marks=pytest.mark.peer), "ours"],
+)
 def test_csv_is_read_back(reader, tmp_path):
     path = tmp_path / "a.csv"
     with open(path, "w", encoding="utf-8", newline="\n") as file:

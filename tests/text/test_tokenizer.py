@@ -151,8 +151,9 @@ def test_arguments_of_hugging_face(tokenizer):
         tokenizer("a " * 600, truncation=False, padding="max_length")
 
 
+@pytest.mark.peer
 def test_tensors_of_pytorch(tokenizer):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch = pytest.importorskip("torch")
     rows = tokenizer(["a test"], return_tensors="pt")
     for name, values in tokenizer(["a test"]).items():
         assert rows[name].dtype == torch.int64

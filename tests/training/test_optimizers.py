@@ -81,6 +81,7 @@ def gradients_of(step):
     ]
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_bias_correction_is_that_of_pytorch(decay):
     torch = pytest.importorskip("torch")

@@ -32,6 +32,7 @@ def losses_and_gradients(function, vectors, *arguments):
     return losses.numpy(), tape.gradient(total, vectors).numpy(), metrics
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("texts", [2, 3])
 def test_ranking_is_that_of_sentence_transformers(texts):
     """Its `MultipleNegativesRankingLoss`, written in PyTorch."""
@@ -54,6 +55,7 @@ def test_ranking_is_that_of_sentence_transformers(texts):
     np.testing.assert_array_equal(metrics["accuracy"], hits.float())
 
 
+@pytest.mark.peer
 def test_cosine_is_that_of_sentence_transformers():
     """Its `CosineSimilarityLoss`, written in PyTorch."""
     torch = pytest.importorskip("torch")
