@@ -69,6 +69,37 @@ def test_equal_seeds_draw_equal_pairs(make):
     assert any(make("--num_pairs=2", f"--seed={n}") != drawn for n in range(9))
 
 
+def test_edited_copies(make, tmp_path):
+    sentence = "The old captain told us a long story about the wild sea"
+    document = "\n".join(f"{sentence} in {year}." for year in range(1000, 1400))
+    text = tmp_path / "edits.txt"
+    text.write_text(document)
+    flags = "--kind=edits", f"--input={text}"
+    pairs = make(*flags)
+    assert make(*flags) == pairs
+    known = set(document.splitlines())
+    # The sentence is the first text as often as the second.
+    first = sum(first in known for first, second in pairs)
+    assert 0.4 < first / len(pairs) < 0.6
+    originals = [a if a in known else b for a, b in pairs]
+    copies = [b if a in known else a for a, b in pairs]
+    # Copies that are equal to their sentence are left out.
+    assert 250 < len(pairs) < 350
+    words = [
+        (set(a.split()), set(b.split()))
+        for a, b in zip(originals, copies, strict=True)
+    ]
+    kept = [len(a & b) / len(a) for a, b in words]
+    assert min(kept) < 0.6 < 0.9 < max(kept)
+    assert 0.7 < sum(kept) / len(kept) < 0.95
+    # Moved spans: the words of a sentence in another order.
+    order = sentence.split()
+    places = [
+        [order.index(x) for x in copy.split() if x in order] for copy in copies
+    ]
+    assert 0.1 < sum(x != sorted(x) for x in places) / len(places) < 0.5
+
+
 @pytest.mark.parametrize(
     ("flag", "problem"),
     [
