@@ -110,11 +110,12 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
 
 
 def _export_huggingface(
-    config: ExportConfig, folder: pathlib.Path | None
+    config: ExportConfig, folder: pathlib.Path | None, *, page: bool = False
 ) -> None:
     """Exports any checkpoint with its head, for Hugging Face's libraries.
 
-    `folder` is that of the model if it is a fine-tuned one.
+    `folder` is that of the model if it is a fine-tuned one; for `page`, see
+    `huggingface_program`.
     """
     source = config.model
     checkpoint = open_checkpoint(folder or source, head="classifier_head")
@@ -129,7 +130,7 @@ def _export_huggingface(
     length = config.seq_length or length
     warn_of_untrained_positions(checkpoint.config, length, "seq_length")
     export_for_runtime(
-        huggingface_program(checkpoint, length),
+        huggingface_program(checkpoint, length, page=page),
         config,
         tokenizer=tokenizer_of(checkpoint, source),
         task=task,
@@ -149,7 +150,7 @@ def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
             output=layout,
             web_packages=None,
         )
-        _export_huggingface(model_only, folder)
+        _export_huggingface(model_only, folder, page=True)
         write_web_page(layout, scripts, config)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.model import (
     AlbertQuestionAnswering,
 )
@@ -49,9 +50,12 @@ _MODELS = {
     "token_head": AlbertTokenClassifier,
     "span_head": AlbertQuestionAnswering,
 }
+_PAGE_MODELS = {**_MODELS, "choice_head": AlbertMultipleChoice}
 
 
-def huggingface_program(checkpoint: Checkpoint, seq_length: int) -> IdsProgram:
+def huggingface_program(
+    checkpoint: Checkpoint, seq_length: int, *, page: bool = False
+) -> IdsProgram:
     """Returns a program with the outputs of Hugging Face's models.
 
     They are `logits` for a classifier of texts or tokens, `start_logits` and
@@ -61,25 +65,28 @@ def huggingface_program(checkpoint: Checkpoint, seq_length: int) -> IdsProgram:
     Args:
       checkpoint: the model.
       seq_length: maximum number of tokens in a row.
+      page: whether the program is that of a web page, which may also choose
+        from options: a row is one of them, and `logits` are `[batch]`.
 
     Raises:
       InputError: If Hugging Face's libraries do not have its head.
     """
     return IdsProgram(
-        model=_load(checkpoint), forward=_forward, seq_length=seq_length
+        model=_load(checkpoint, page), forward=_forward, seq_length=seq_length
     )
 
 
-def _load(checkpoint: Checkpoint) -> AlbertModel:
+def _load(checkpoint: Checkpoint, page: bool) -> AlbertModel:
+    models = _PAGE_MODELS if page else _MODELS
     for head in checkpoint.heads:
-        if head in _MODELS:
-            return _MODELS[head].from_checkpoint(checkpoint)
+        if head in models:
+            return models[head].from_checkpoint(checkpoint)
         if head not in ("mlm_head", "sop_head"):
             raise InputError(
-                f"{checkpoint.source} has a {head}, which layout=huggingface "
-                f"and kind=web do not support (only {', '.join(_MODELS)}, a "
-                "masked language model or the encoder); use another layout or "
-                "kind"
+                f"{checkpoint.source} has a {head}, which "
+                f"{'kind=web' if page else 'layout=huggingface'} does not "
+                f"support (only {', '.join(models)}, a masked language model "
+                "or the encoder); use another layout or kind"
             )
     if "mlm_head" in checkpoint.components:
         return AlbertPretrainer.from_checkpoint(
@@ -91,6 +98,9 @@ def _load(checkpoint: Checkpoint) -> AlbertModel:
 def _forward(model, inputs):
     if isinstance(model, AlbertQuestionAnswering):
         return model(inputs)
+    if isinstance(model, AlbertMultipleChoice):
+        rows = {name: values[:, None] for name, values in inputs.items()}
+        return {"logits": model(rows)[:, 0]}
     if isinstance(model, tuple(_MODELS.values())):
         return {"logits": model(inputs)}
     if isinstance(model, AlbertEncoder):

@@ -114,7 +114,10 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
         case "task":
             cases = _task_cases(model, settings)
         case _ if manifest.get("layout") == "huggingface":
-            cases = _huggingface_cases(huggingface_program(checkpoint, length))
+            page = manifest["kind"] == "web"
+            cases = _huggingface_cases(
+                huggingface_program(checkpoint, length, page=page)
+            )
         case _:
             if "task" in manifest:
                 loaded = load_model(model, settings, packed=packed)

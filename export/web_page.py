@@ -84,6 +84,7 @@ _MODES = {
     "AlbertForSequenceClassification": ("labels",),
     "AlbertForTokenClassification": ("tokens",),
     "AlbertForQuestionAnswering": ("answers",),
+    "AlbertForMultipleChoice": ("options",),
 }
 
 
@@ -159,13 +160,16 @@ def _facts(
     (architecture,) = config["architectures"]
     task = values.get("task") or {}
     settings = task.get("settings", {})
+    longest = values["seq_length"]
+    longest_option = settings.get("max_qa_length", min(128, longest // 4))
     return {
         "name": values["origin"]["name"],
         "modes": _MODES[architecture],
         "labels": [*config.get("id2label", {}).values()],
         "regression": config.get("problem_type") == "regression",
         "pair": task.get("source", {}).get("pair") is not None,
-        "longest": values["seq_length"],
+        "longest": longest,
+        "longest_option": min(longest_option, longest - 3),
         "longest_answer": settings.get("max_answer_length", 30),
         "n_best": settings.get("n_best", 20),
         "parameters": sum(values["parameters"].values()),
