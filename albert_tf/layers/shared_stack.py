@@ -189,9 +189,7 @@ class SharedStack(keras.layers.Layer):
         attention_uses = collections.Counter(a for a, _ in blocks)
         ffn_uses = collections.Counter(f for _, f in blocks)
         # Spacing a kernel pays off if several blocks share it.
-        space = self.space_kernels and spaced_kernels.is_applicable(
-            self.compute_dtype, training
-        )
+        space = self.space_kernels and spaced_kernels.is_applicable(training)
         products = {
             a: self.attentions[a].products(spaced=space and count > 1)
             for a, count in attention_uses.items()

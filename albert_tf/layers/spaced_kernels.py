@@ -6,7 +6,8 @@ memory. If the rows of the kernel are a multiple of 4 KiB apart, as those of
 of the cache, and the product takes up to twice as long. A few columns of zeros
 avoid this (figures: benchmarks/NOTES.md). They are appended in each call, since
 checkpoints and exports have kernels without them, which pays off for kernels
-that several layers share.
+that several layers share. In lower precision nothing is appended, but a kernel
+is cast from float32 once, and not in each layer.
 """
 
 from __future__ import annotations
@@ -22,15 +23,13 @@ _COLUMNS = 16
 _PAGE = 4096
 
 
-def is_applicable(dtype: str, training: bool) -> bool:
-    """Returns whether kernels should be spaced.
+def is_applicable(training: bool) -> bool:
+    """Returns whether kernels should be read once, and spaced.
 
-    They are for inference in float32 with TensorFlow where there is no
-    accelerator. In training, steps have more rows.
+    They are for inference with TensorFlow where there is no accelerator. In
+    training, steps have more rows, and gradients are summed in float32.
     """
-    if training or dtype != "float32":
-        return False
-    if keras.backend.backend() != "tensorflow":
+    if training or keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf
 
@@ -41,13 +40,17 @@ def space(kernel: Any, bias: Any) -> tuple[Any, Any]:
     """Appends columns of zeros where rows are a multiple of 4 KiB apart.
 
     Args:
-      kernel: float32 `[features, units]`.
+      kernel: `[features, units]`; returned as it is if not float32.
       bias: `[units]`.
 
     Returns:
       Kernel and bias, with `units` or more columns.
     """
-    if kernel.shape[1] * 4 % _PAGE:
+    import tensorflow as tf
+
+    # A tensor, as Keras casts a variable whenever it is used.
+    kernel, bias = map(tf.convert_to_tensor, (kernel, bias))
+    if kernel.dtype != "float32" or kernel.shape[1] * 4 % _PAGE:
         return kernel, bias
     kernel = ops.pad(kernel, ((0, 0), (0, _COLUMNS)))
     return kernel, ops.pad(bias, ((0, _COLUMNS),))

@@ -125,6 +125,30 @@ def test_other_precisions_are_unchanged(config, batch, dtype):
     assert 1040 not in widths
 
 
+def test_kernels_are_cast_once(config, batch):
+    """For all layers, in each call, with equal bits."""
+    encoder = AlbertEncoder(config, dtype="mixed_bfloat16")
+    expected = unspaced(encoder)
+
+    def casts(model):
+        run = tf.function(lambda: model(batch)["sequence_output"])
+        graph = run.get_concrete_function().graph
+        return run, sum(
+            x.type == "Cast" and x.inputs[0].op.type == "ReadVariableOp"
+            for x in graph.get_operations()
+        )
+
+    (run, count), (run_expected, more) = map(casts, (encoder, expected))
+    # The kernels and biases of attention's output and of the feed-forward.
+    assert count == more - 6 * (config.num_hidden_layers - 1)
+    for _ in range(2):
+        x, y = (tf.cast(f(), "float32") for f in (run, run_expected))
+        np.testing.assert_array_equal(x, y)
+        weights = [weight * 1.5 for weight in encoder.get_weights()]
+        encoder.set_weights(weights)
+        expected.set_weights(weights)
+
+
 def test_runtimes_lay_out_kernels_themselves(encoder):
     """Graphs for LiteRT have the kernels of the checkpoint."""
     graph = ConstantGraph(encoder_program(encoder, seq_length=8))
