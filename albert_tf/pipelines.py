@@ -136,8 +136,8 @@ class FillMask(_Pipeline):
         self._tokenizer = self._tokenizer.with_settings(
             match_special_tokens=True
         )
-        # By `top_k`, as each value is traced.
-        self._predictors: dict[int, BatchPredictor] = {}
+        # The largest `top_k` so far, and what computes as many tokens.
+        self._top: tuple[int, BatchPredictor | None] = (0, None)
 
     def __call__(
         self, texts: str | Iterable[str], *, top_k: int = 5
@@ -164,11 +164,11 @@ class FillMask(_Pipeline):
         vocab_size = self._model.config.vocab_size
         if not 1 <= top_k <= vocab_size:
             raise InputError(f"top_k={top_k} must be in [1, {vocab_size}]")
-        if top_k not in self._predictors:
-            self._predictors[top_k] = self._predictor(
-                functools.partial(_top_tokens, top_k=top_k)
-            )
-        predict = self._predictors[top_k]
+        most, predict = self._top
+        if predict is None or top_k > most:
+            forward = functools.partial(_top_tokens, top_k=top_k)
+            predict = self._predictor(forward)
+            self._top = top_k, predict
         results = []
         for chunk in batched(text_list(texts, "texts"), CHUNK):
             features = self._with_masks(chunk)
@@ -176,7 +176,7 @@ class FillMask(_Pipeline):
                 start, end = features.starts[example : example + 2]
                 ids = features.ids[start:end].tolist()
                 fills = [
-                    self._fills(ids, position, scores, tokens)
+                    self._fills(ids, position, scores[:top_k], tokens[:top_k])
                     for position, scores, tokens in zip(
                         features.columns["masked_lm_positions"][example],
                         outputs["scores"],

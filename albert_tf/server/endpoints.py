@@ -20,9 +20,8 @@ from albert_tf.pipelines import FillMask, SentenceEmbedder
 from albert_tf.runtimes.config import Runtime
 from albert_tf.server.batcher import Compute
 
-# Words per mask that are computed: the smallest that suffices, since TensorFlow
-# traces the model for each.
-_TOP_K = (5, 20, 100)
+# The largest number of words per mask.
+_MAX_TOP_K = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,15 +117,16 @@ def _embed(embedder: SentenceEmbedder) -> Endpoint:
 
 
 def _fill_mask(fill: FillMask) -> Endpoint:
-    fill("First [MASK].")
+    vocab_size = fill.tokenizer.vocab_size
+    fill("First [MASK].", top_k=min(_MAX_TOP_K, vocab_size))
 
     def item(
         given: Any, number: int, options: Mapping[str, Any]
     ) -> tuple[str, int]:
-        top_k = options.get("top_k", _TOP_K[0])
-        if type(top_k) is not int or not 1 <= top_k <= _TOP_K[-1]:
+        top_k = options.get("top_k", 5)
+        if type(top_k) is not int or not 1 <= top_k <= _MAX_TOP_K:
             raise InputError(
-                f"top_k={shown(top_k)} must be an integer in [1, {_TOP_K[-1]}]"
+                f"top_k={shown(top_k)} must be an integer in [1, {_MAX_TOP_K}]"
             )
         text = _text(given, number)
         try:
@@ -138,9 +138,8 @@ def _fill_mask(fill: FillMask) -> Endpoint:
     def compute(items: list[tuple[str, int]]) -> list[list[Any]]:
         texts = [text for text, _ in items]
         most = max(top_k for _, top_k in items)
-        traced = next(x for x in _TOP_K if x >= most)
         results = []
-        filled = fill(texts, top_k=min(traced, fill.tokenizer.vocab_size))
+        filled = fill(texts, top_k=min(most, vocab_size))
         for masks, (_, top_k) in zip(filled, items, strict=True):
             if isinstance(masks[0], dict):  # A text with one mask.
                 masks = [masks]
