@@ -104,7 +104,7 @@ def _open_folder(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
 
         return open_saved_model(folder, options)
     if run_folder.is_run_folder(folder):
-        return run_folder.open_run(folder, options)
+        return run_folder.open_run_checkpoint(folder, options)
     config_file = folder / _HF_CONFIG
     if config_file.exists():
         values = read_json(config_file)
@@ -180,7 +180,7 @@ def _open_prefix(prefix: pathlib.Path, options: OpenOptions) -> Checkpoint:
     if folder.name == run_folder.CHECKPOINTS and run_folder.is_run_folder(
         folder.parent
     ):
-        return run_folder.open_run(prefix, options)
+        return run_folder.open_run_checkpoint(prefix, options)
     return google.open_tensorflow(prefix, options)
 
 

@@ -118,7 +118,7 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     return None
 
 
-def open_run(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
+def open_run_checkpoint(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
     """Opens a checkpoint of a run, by default the newest.
 
     Moving averages of the weights are preferred to the weights, as in the run's
