@@ -21,6 +21,7 @@ from albert_tf.exporting.check import (
     Check,
     check_export,
     check_files,
+    check_operations,
     checks_table,
 )
 from albert_tf.exporting.check_program import (
@@ -34,7 +35,6 @@ from albert_tf.exporting.check_program import (
 )
 from albert_tf.exporting.config import IDS_KINDS, KINDS, ExportConfig
 from albert_tf.exporting.export import export
-from albert_tf.exporting.graph_operations import check_operations
 from albert_tf.exporting.manifest import read_export
 from albert_tf.exporting.reference import source_cases, write_cases
 from albert_tf.models.base import ENCODER_INPUTS
