@@ -254,12 +254,12 @@ def _substring_f1(predicted: list[str], right: list[str]) -> float:
 RULES = {"squad1.1": squad_v1, "squad2.0": squad_v2, "cmrc": cmrc}
 
 
-def best_thresholds(
+def best_threshold(
     answers: Answers,
     predictions: Mapping[str, str],
     null_scores: Mapping[str, float | None],
-) -> dict[str, float]:
-    """Finds the null thresholds with the best scores by SQuAD 2.0's rules.
+) -> float:
+    """Finds the lowest null threshold with the best F1 by SQuAD 2.0's rules.
 
     A question is answered if its null score is at most the threshold. The
     official script differs in three ways: it does not apply the threshold to
@@ -271,56 +271,20 @@ def best_thresholds(
       predictions: Question ID -> answer, assuming that there is one.
       null_scores: Question ID -> logit of the question being unanswerable.
 
-    Returns:
-      `best_exact` and `best_f1` in percent; and `best_exact_thresh` and
-      `best_f1_thresh`, the lowest thresholds with which `apply_threshold` gives
-      predictions with these scores.
-
     Raises:
       InputError: If a predicted question has no null score.
     """
-    found = {}
-    answered = question_scores(answers, predictions)
-    nothing = question_scores(answers, dict.fromkeys(predictions, ""))
-    for name, if_answered, if_not in zip(
-        ("exact", "f1"), answered, nothing, strict=True
-    ):
-        gains = {
-            question: if_answered[question] - if_not[question]
-            for question in if_answered
-        }
-        threshold = _best(gains, null_scores)
-        scores = squad_v2(
-            answers, apply_threshold(predictions, null_scores, threshold)
-        )
-        found[f"best_{name}"] = scores[name]
-        found[f"best_{name}_thresh"] = threshold
-    return found
-
-
-def apply_threshold(
-    predictions: Mapping[str, str],
-    null_scores: Mapping[str, float | None],
-    threshold: float,
-) -> dict[str, str]:
-    """Returns the predictions, "" where the null score is above the threshold.
-
-    Raises:
-      InputError: If a question has no null score.
-    """
-    return {
-        question: "" if _score(null_scores, question) > threshold else text
-        for question, text in predictions.items()
-    }
-
-
-def _best(
-    gains: Mapping[str, float], null_scores: Mapping[str, float | None]
-) -> float:
-    """Returns the threshold with the highest sum of gains up to it."""
+    _, answered = question_scores(answers, predictions)
+    _, nothing = question_scores(answers, dict.fromkeys(predictions, ""))
     gain_at: dict[float, float] = {}
-    for question, gain in gains.items():
-        score = _score(null_scores, question)
+    for question, f1 in answered.items():
+        score = null_scores.get(question)
+        if score is None:
+            raise InputError(
+                f"question {question}: a prediction but no null score; use a "
+                "model with a joint head"
+            )
+        gain = f1 - nothing[question]
         gain_at[score] = gain_at.get(score, 0.0) + gain
     # Below all scores, but finite, since JSON has no infinity.
     threshold = min(gain_at, default=0.0) - 1.0
@@ -330,16 +294,6 @@ def _best(
         if total > best:
             best, threshold = total, score
     return threshold
-
-
-def _score(null_scores: Mapping[str, float | None], question: str) -> float:
-    score = null_scores.get(question)
-    if score is None:
-        raise InputError(
-            f"question {question}: a prediction but no null score; use a model "
-            "with a joint head"
-        )
-    return score
 
 
 # Words, and single ideographs and kana.

@@ -27,7 +27,7 @@ from albert_tf.finetuning.question_answering.features import (
 from albert_tf.finetuning.question_answering.metrics import (
     RULES,
     answer_baselines,
-    best_thresholds,
+    best_threshold,
 )
 from albert_tf.finetuning.task_type import TaskType
 
@@ -209,12 +209,12 @@ class QuestionAnswering(TaskType):
         if self._rules != "squad2.0":
             return {}
         answers = [prediction.answers for prediction in predictions]
-        thresholds = best_thresholds(
+        threshold = best_threshold(
             right_answers(examples),
             {x.id: x.text() for x in answers},
             {x.id: x.null_score for x in answers},
         )
-        return {"null_threshold": thresholds["best_f1_thresh"]}
+        return {"null_threshold": threshold}
 
     def scores(self, examples, predictions):
         """Returns exact match and F1 in percent, by the rules of the task.

@@ -8,8 +8,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.metrics import (
-    apply_threshold,
-    best_thresholds,
+    best_threshold,
     cmrc,
     normalize_answer,
     question_scores,
@@ -213,59 +212,42 @@ def random_case(generator, questions=12):
     return answers, predictions, null_scores
 
 
-@pytest.mark.parametrize("name", ["exact", "f1"])
-def test_best_threshold_is_optimal(name):
+def apply_threshold(predictions, null_scores, threshold):
+    return {
+        question: "" if null_scores[question] > threshold else text
+        for question, text in predictions.items()
+    }
+
+
+def test_best_threshold_is_optimal():
     generator = np.random.default_rng(0)
     for _ in range(40):
         answers, predictions, null_scores = random_case(generator)
-        found = best_thresholds(answers, predictions, null_scores)
-        scores = {
-            threshold: squad_v2(
-                answers, apply_threshold(predictions, null_scores, threshold)
-            )[name]
-            for threshold in np.arange(-5, 5, 0.25)
-        }
-        best = max(scores.values())
-        assert found[f"best_{name}"] == pytest.approx(best, abs=1e-9)
-        # Applying the threshold gives the same score.
-        threshold = found[f"best_{name}_thresh"]
-        assert (
-            found[f"best_{name}"]
-            == squad_v2(
-                answers, apply_threshold(predictions, null_scores, threshold)
-            )[name]
-        )
+
+        def f1(threshold, answers=answers, given=(predictions, null_scores)):
+            return squad_v2(answers, apply_threshold(*given, threshold))["f1"]
+
+        found = best_threshold(answers, predictions, null_scores)
+        best = max(map(f1, np.arange(-5, 5, 0.25)))
+        assert f1(found) == pytest.approx(best, abs=1e-9)
 
 
 def test_a_question_at_the_threshold_is_answered():
     answers = {"a": ["x"], "b": ["x"], "c": []}
     predictions = dict.fromkeys(answers, "x")
     null_scores = {"a": 1.5, "b": 2.5, "c": 4.0}  # All above the script's 1.0.
-    assert best_thresholds(answers, predictions, null_scores) == {
-        "best_exact": 100.0,
-        "best_exact_thresh": 2.5,
-        "best_f1": 100.0,
-        "best_f1_thresh": 2.5,
-    }
-    assert apply_threshold(predictions, null_scores, 2.5) == {
-        "a": "x",
-        "b": "x",
-        "c": "",
-    }
+    assert best_threshold(answers, predictions, null_scores) == 2.5
 
 
 def test_equal_null_scores_stay_together():
     answers = {"a": ["x"], "b": [], "c": []}
     predictions = dict.fromkeys(answers, "x")
     for order in itertools.permutations(answers):
-        found = best_thresholds(
-            answers, predictions, dict.fromkeys(order, -3.0)
-        )
-        assert found["best_f1"] == pytest.approx(200 / 3)
-        assert found["best_f1_thresh"] == -4.0
+        null_scores = dict.fromkeys(order, -3.0)
+        assert best_threshold(answers, predictions, null_scores) == -4.0
 
 
 @pytest.mark.parametrize("null_scores", [{"a": 0.0}, {"a": 0.0, "b": None}])
 def test_missing_null_score_is_named(null_scores):
     with pytest.raises(InputError, match="question b: .*no null score"):
-        best_thresholds({"a": [], "b": []}, {"a": "", "b": ""}, null_scores)
+        best_threshold({"a": [], "b": []}, {"a": "", "b": ""}, null_scores)
