@@ -53,13 +53,6 @@ def training_batches(
       InputError: if there are no examples, or a sequence is longer than
         `fixed_length`.
     """
-    for name, value, least in (
-        ("batch_size", batch_size, 1),
-        ("start_step", start_step, 0),
-        ("window_batches", window_batches, 1),
-    ):
-        if value < least:
-            raise InputError(f"{name}={value} must be at least {least}")
     if not data.num_examples:
         raise InputError("training data: no examples")
     _check_length(data, fixed_length)
@@ -101,8 +94,6 @@ def prediction_batches(
     Raises:
       InputError: if a sequence is longer than `fixed_length`.
     """
-    if batch_size < 1:
-        raise InputError(f"batch_size={batch_size} must be at least 1")
     _check_length(data, fixed_length)
     order = np.argsort(-data.example_lengths, kind="stable")
     pad = data.padder(ArrayOps(), fixed_length)

@@ -14,7 +14,8 @@ from typing import IO, Any
 from albert_tf.errors import InputError, counted
 from albert_tf.input_files import numbered_lines, open_input
 
-POLICIES = ("stop", "skip")
+# Number of reports that are kept and shown.
+_MAX_LINES = 20
 _MAX_JSON = 2 << 30
 
 
@@ -22,31 +23,16 @@ class BadExamples:
     """Collects reports of examples that cannot be used.
 
     Attributes:
-      policy: "stop" or "skip".
+      policy: "stop" raises an error at the first bad example; "skip" leaves bad
+        examples out, and counts and lists them.
       counted: number of examples reported so far, which "skip" skips.
       lines: the first reports, "location: problem".
     """
 
-    def __init__(self, policy: str = "stop", *, max_lines: int = 20) -> None:
-        """Creates a collector without reports.
-
-        Args:
-          policy: "stop" raises an error at the first bad example; "skip" leaves
-            bad examples out, and counts and lists them.
-          max_lines: maximum number of reports to keep.
-
-        Raises:
-          InputError: if `policy` is neither.
-        """
-        if policy not in POLICIES:
-            raise InputError(
-                f"on_bad_example={policy!r} must be one of "
-                f"{', '.join(POLICIES)}"
-            )
+    def __init__(self, policy: str = "stop") -> None:
         self.policy = policy
         self.counted = 0
         self.lines: list[str] = []
-        self._max_lines = max_lines
 
     def report(self, location: str, problem: str) -> None:
         """Reports a bad example, which the caller then leaves out.
@@ -60,7 +46,7 @@ class BadExamples:
         """
         line = " ".join(f"{location}: {problem}".split())
         self.counted += 1
-        if len(self.lines) < self._max_lines:
+        if len(self.lines) < _MAX_LINES:
             self.lines.append(line)
         if self.policy == "stop":
             raise InputError(

@@ -23,11 +23,13 @@ class DatasetRows:
       name: name of the dataset, for error messages.
       rows: the rows; their values are Python's or NumPy's.
       classes: names of the label's classes; None if it has none.
+      files: the files that contain them, and perhaps other splits.
     """
 
     name: str
     rows: Iterable[Mapping[str, Any]]
     classes: Sequence[str] | None = None
+    files: tuple[pathlib.Path, ...] = ()
 
 
 def numbered_rows(
@@ -91,14 +93,6 @@ _INSTALL = {
 }
 # Marks a folder of splits that `DatasetDict.save_to_disk` wrote.
 _SAVED = "dataset_dict.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class _LoadedDataset:
-    """Rows of a dataset, and the files that contain them."""
-
-    rows: DatasetRows
-    files: tuple[pathlib.Path, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -170,16 +164,7 @@ class NamedSplit:
         Raises:
           InputError: if a dataset cannot be loaded.
         """
-        return [file for loaded in self._loaded for file in loaded.files]
-
-    @property
-    def rows(self) -> list[DatasetRows]:
-        """Rows of each of the task's datasets.
-
-        Raises:
-          InputError: if a dataset cannot be loaded.
-        """
-        return [loaded.rows for loaded in self._loaded]
+        return [file for dataset in self.rows for file in dataset.files]
 
     def _datasets(self) -> Sequence[tuple[str, Any]]:
         """Returns names of the datasets for messages and for the library."""
@@ -195,7 +180,12 @@ class NamedSplit:
         ]
 
     @functools.cached_property
-    def _loaded(self) -> list[_LoadedDataset]:
+    def rows(self) -> list[DatasetRows]:
+        """Rows of each of the task's datasets.
+
+        Raises:
+          InputError: if a dataset cannot be loaded.
+        """
         library = importlib.import_module(_INSTALL[self.source][0])
         load = self._load_tfds if self.source == "tfds" else self._load_hub
         loaded = []
@@ -214,7 +204,7 @@ class NamedSplit:
 
     def _load_tfds(
         self, tfds: ModuleType, name: str, location: str
-    ) -> _LoadedDataset:
+    ) -> DatasetRows:
         data, info = tfds.load(
             name,
             split=self.library_split,
@@ -224,18 +214,16 @@ class NamedSplit:
         )
         label = dict(info.features.items()).get("label")
         files = info.splits[self.library_split].filepaths
-        return _LoadedDataset(
-            DatasetRows(
-                name=location,
-                rows=tfds.as_numpy(data),
-                classes=getattr(label, "names", None),
-            ),
-            tuple(map(pathlib.Path, files)),
+        return DatasetRows(
+            name=location,
+            rows=tfds.as_numpy(data),
+            classes=getattr(label, "names", None),
+            files=tuple(map(pathlib.Path, files)),
         )
 
     def _load_hub(
         self, datasets: ModuleType, name: tuple[str, str | None], location: str
-    ) -> _LoadedDataset:
+    ) -> DatasetRows:
         _, configuration = name
         if self.data is None:
             data = datasets.load_dataset(*name, split=self.library_split)
@@ -243,11 +231,11 @@ class NamedSplit:
             data = self._load_folder(datasets, configuration)
         label = data.features.get("label")
         files = sorted({file["filename"] for file in data.cache_files})
-        return _LoadedDataset(
-            DatasetRows(
-                name=location, rows=data, classes=getattr(label, "names", None)
-            ),
-            tuple(map(pathlib.Path, files)),
+        return DatasetRows(
+            name=location,
+            rows=data,
+            classes=getattr(label, "names", None),
+            files=tuple(map(pathlib.Path, files)),
         )
 
     def _load_folder(

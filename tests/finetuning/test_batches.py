@@ -142,18 +142,10 @@ def test_dataset_can_be_replicated_to_another_host(make_features):
         )
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ({"start_step": -1}, "start_step=-1 must be at least 0"),
-        ({"window_batches": 0}, "window_batches=0 must be at least 1"),
-        ({"fixed_length": 4}, "fixed_length=4: a sequence has .* tokens"),
-    ],
-)
-def test_invalid_settings_raise_errors(make_features, settings, message):
+def test_sequences_that_are_too_long_raise_an_error(make_features):
+    message = "fixed_length=4: a sequence has .* tokens"
     with pytest.raises(InputError, match=message):
-        read(make_features(9), 1, **settings)
+        read(make_features(9), 1, fixed_length=4)
 
 
 def test_no_examples_raise_an_error(make_features):

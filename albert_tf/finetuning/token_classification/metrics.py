@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Iterable, Sequence
 
 from albert_tf.errors import InputError, import_package
 from albert_tf.finetuning.token_classification.examples import (
@@ -18,13 +17,7 @@ _BILOU = {"L": "E", "U": "S"}
 
 _Sentences = Sequence[Sequence[str]]
 
-# Metric of entities -> function of seqeval.
-_ENTITY_METRICS: Mapping[str, Callable[[ModuleType], Callable]] = {
-    "f1": lambda seqeval: seqeval.f1_score,
-    "precision": lambda seqeval: seqeval.precision_score,
-    "recall": lambda seqeval: seqeval.recall_score,
-}
-SEQUENCE_METRICS = (*_ENTITY_METRICS, "accuracy")
+SEQUENCE_METRICS = ("f1", "precision", "recall", "accuracy")
 
 
 def sequence_metrics(
@@ -65,8 +58,8 @@ def sequence_metrics(
             scores[name] = _accuracy(predictions, labels)
         else:
             seqeval = import_package("seqeval.metrics")
-            metric = _ENTITY_METRICS[name](seqeval)
-            scores[name] = metric(
+            # Those of entities have the names of seqeval's functions.
+            scores[name] = getattr(seqeval, f"{name}_score")(
                 _entity_labels(labels, "labels"),
                 _entity_labels(predictions, "predictions"),
                 zero_division=0,
