@@ -1,16 +1,18 @@
-"""A server of `albert` commands, which imports TensorFlow once for all.
+"""A server of commands, which imports their libraries once for all.
 
-    command_server.py serve SOCKET
+    command_server.py serve SOCKET IMPORTS
     command_server.py run SOCKET ARGUMENT ...
 
-`run` does what `albert ARGUMENT ...` does, in a process that the server forks
-before TensorFlow has started anything, with the folder, the environment, the
-standard streams and the exit status of the one that asks. `run SOCKET -c CODE
-ARGUMENT ...` executes Python instead.
+IMPORTS is Python. `run` does what `albert ARGUMENT ...` does, in a process that
+the server forks before TensorFlow has started anything, with the folder, the
+environment, the standard streams and the exit status of the one that asks. With
+`-c CODE` or FILE.py for the first ARGUMENT, it executes Python instead.
 """
 
+import gc
 import json
 import os
+import runpy
 import socket
 import struct
 import sys
@@ -46,21 +48,9 @@ class Started:
         return int(self._answers.readline())
 
 
-def serve(path):
+def serve(path, imports):
     """Serves one command after another, until it is terminated."""
-    # As `albert` does it: with oneDNN, and without chatter.
-    from albert_tf.quiet_import import import_tensorflow
-
-    import_tensorflow()
-    import gc
-    import importlib
-
-    import tensorflow_text  # noqa: F401
-
-    from albert_tf.cli.main import COMMANDS
-
-    for command in COMMANDS:
-        importlib.import_module(f"albert_tf.cli.{command.replace('-', '_')}")
+    exec(imports, {})
     # Or each child would copy what its collector looks at.
     gc.collect()
     gc.freeze()
@@ -106,15 +96,18 @@ def _run(connection):
 
 
 def _execute(arguments):
-    from albert_tf.__main__ import run
-
     try:
         if arguments[:1] == ["-c"]:
             sys.argv = ["-c", *arguments[2:]]
             sys.path.insert(0, "")
             code = compile(arguments[1], "<string>", "exec")
             exec(code, {"__name__": "__main__"})
+        elif arguments[0].endswith(".py"):
+            sys.argv = arguments
+            runpy.run_path(arguments[0], run_name="__main__")
         else:
+            from albert_tf.__main__ import run
+
             sys.argv = ["albert", *arguments]
             run()
     except SystemExit as ended:
@@ -128,6 +121,6 @@ def _execute(arguments):
 if __name__ == "__main__":
     action, socket_path, *rest = sys.argv[1:]
     if action == "serve":
-        serve(socket_path)
+        serve(socket_path, *rest)
     else:
         sys.exit(Started(socket_path, rest).end())

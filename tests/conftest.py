@@ -1,5 +1,6 @@
 import contextlib
 import dataclasses
+import functools
 import gc
 import importlib.util
 import io
@@ -91,29 +92,59 @@ def stored():
 
 
 @pytest.fixture(scope="session")
-def albert_command():
-    """The path of an `albert` that does not import TensorFlow anew.
+def forked():
+    """Returns `forked(imports, **environment)`: the path of a command.
 
-    It takes Python, too: `albert -c CODE ARGUMENT ...`, as `python` does.
+    It is an `albert` that also takes Python, as `python` does: `-c CODE` or
+    FILE.py. Its processes are forked from one that has executed `imports`.
     """
     server = pathlib.Path(__file__).with_name("command_server.py")
-    # Not pytest's folder: the path of a socket has at most 107 bytes.
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/socket"
-        command = pathlib.Path(folder, "albert")
-        client = shlex.join([sys.executable, "-IS", str(server), "run", path])
-        command.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
-        command.chmod(stat.S_IRWXU)
-        process = subprocess.Popen(
-            [sys.executable, server, "serve", path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
+
+    @contextlib.contextmanager
+    def serving(imports, environment):
+        # Not pytest's folder: the path of a socket has at most 107 bytes.
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/socket"
+            command = pathlib.Path(folder, "albert")
+            client = [sys.executable, "-IS", str(server), "run", path]
+            command.write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n')
+            command.chmod(stat.S_IRWXU)
+            process = subprocess.Popen(
+                [sys.executable, server, "serve", path, imports],
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert process.stdout.readline() == "ready\n"
+            yield command
+            process.terminate()
+            process.communicate()
+
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(
+            lambda imports, **environment: stack.enter_context(
+                serving(imports, environment)
+            )
         )
-        assert process.stdout.readline() == "ready\n"
-        yield command
-        process.terminate()
-        process.communicate()
+
+
+# As `albert` does it: with oneDNN, and without chatter.
+_ALBERT = """
+from albert_tf.quiet_import import import_tensorflow
+import_tensorflow()
+import importlib
+import tensorflow_text
+from albert_tf.cli.main import COMMANDS
+for command in COMMANDS:
+    importlib.import_module(f"albert_tf.cli.{command.replace('-', '_')}")
+"""
+
+
+@pytest.fixture(scope="session")
+def albert_command(forked):
+    """The path of an `albert` that does not import TensorFlow anew."""
+    return forked(_ALBERT)
 
 
 # The command, on a number of virtual devices in place of accelerators.
@@ -168,11 +199,25 @@ def run_albert(albert_command):
 
 
 @pytest.fixture(scope="session")
-def run_script():
+def python_with(forked):
+    """Returns `find(backend)`: a Python with it for Keras, its environment."""
+
+    def find(backend):
+        environment = {
+            "KERAS_BACKEND": backend,
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # It compiles faster so.
+        }
+        python = forked("import albert_tf.models.base", **environment)
+        return python, {**os.environ, **environment}
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def run_script(python_with, eagerly):
     """Returns `run(script, backend, *arguments)`: what a script prints.
 
-    It runs in this process if that has the backend of Keras: to start another
-    one takes seconds.
+    It runs in this process, without graphs, if that has the backend of Keras.
     """
     import keras
 
@@ -181,20 +226,17 @@ def run_script():
         if backend == keras.backend.backend():
             printed = io.StringIO()
             with (
+                eagerly(),
                 pytest.MonkeyPatch.context() as patch,
                 contextlib.redirect_stdout(printed),
             ):
                 patch.setattr(sys, "argv", arguments)
                 runpy.run_path(arguments[0], run_name="__main__")
             return printed.getvalue()
+        python, environment = python_with(backend)
         return subprocess.run(
-            [sys.executable, *arguments],
-            # JAX compiles faster so.
-            env={
-                **os.environ,
-                "KERAS_BACKEND": backend,
-                "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-            },
+            [python, *arguments],
+            env=environment,
             stdout=subprocess.PIPE,
             check=True,
             text=True,

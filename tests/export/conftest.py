@@ -49,10 +49,14 @@ VOCAB_SIZE = 90
 
 
 @pytest.fixture(scope="session")
-def run_program():
-    """Returns `run(name, *arguments)`: runs a program in a fresh process."""
+def run_program(forked):
+    """Returns `run(name, *arguments)`: runs a program without albert_tf."""
 
-    def run(name, *arguments, python=sys.executable, **environment):
+    def run(name, *arguments, python=None, **environment):
+        # It has imported, but not used, what most programs begin with.
+        python = python or forked(
+            "import tensorflow, tensorflow_text", **environment
+        )
         result = subprocess.run(
             [python, PROGRAMS / name, *map(str, arguments)],
             env={**os.environ, **environment},

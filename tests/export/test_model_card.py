@@ -2,6 +2,7 @@ import importlib.util
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -149,7 +150,7 @@ def test_code_for_tf_keras_runs(exports, run_program, tmp_path):
         folder = shutil.copytree(exports[kind][1], tmp_path / kind)
         (tmp_path / f"{kind}.py").write_text(dict(blocks(folder))["tf_keras"])
         arguments += [folder, tmp_path / f"{kind}.py"]
-    run_program("code_of_cards.py", *arguments)
+    run_program("code_of_cards.py", *arguments, python=sys.executable)
 
 
 def test_lists_the_corpora_of_a_mixture():

@@ -1,11 +1,9 @@
 """examples/pretrain_jax.py beside `albert pretrain`, on JAX's CPU."""
 
 import json
-import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -60,14 +58,15 @@ def config_file(tiny_model, tmp_path):
 
 
 @pytest.fixture
-def run_example(arrays):
+def run_example(arrays, python_with):
     """Returns `run(output, **flags)` -> lines, without TensorFlow."""
 
     def run(output, **flags):
+        python, environment = python_with("jax")
         flags = {"input": arrays, "output": output, "log_steps": 1} | flags
         result = subprocess.run(
             [
-                sys.executable,
+                python,
                 "-c",
                 WITHOUT_TENSORFLOW,
                 EXAMPLE,
@@ -75,7 +74,7 @@ def run_example(arrays):
             ],
             capture_output=True,
             text=True,
-            env={**os.environ, "JAX_PLATFORMS": "cpu"},
+            env={**environment, "JAX_PLATFORMS": "cpu"},
         )
         assert result.returncode == 0, result.stderr
         lines = result.stdout.splitlines()
