@@ -1,4 +1,8 @@
-"""Losses and gradients against PyTorch's, and what a batch's negatives are."""
+"""Losses of embeddings, and what a batch's negatives are.
+
+tests/interop/peers/test_sentence_transformers.py has losses and gradients of
+the library whose losses they are.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +11,6 @@ import tensorflow as tf
 from albert_tf.finetuning.embedding.model import (
     AlbertSentenceEncoder,
     EmbeddingLoss,
-    cosine_losses,
     ranking_losses,
 )
 
@@ -21,58 +24,6 @@ def vectors_of(batch, texts, seed=0):
 
 def different(batch, texts):
     return np.arange(batch * texts, dtype=np.int32).reshape(batch, texts)
-
-
-def losses_and_gradients(function, vectors, *arguments):
-    vectors = tf.constant(vectors)
-    with tf.GradientTape() as tape:
-        tape.watch(vectors)
-        losses, metrics = function(vectors, *arguments)
-        total = tf.reduce_sum(losses)
-    return losses.numpy(), tape.gradient(total, vectors).numpy(), metrics
-
-
-@pytest.mark.peer
-@pytest.mark.parametrize("texts", [2, 3])
-def test_ranking_is_that_of_sentence_transformers(texts):
-    """Its `MultipleNegativesRankingLoss`, written in PyTorch."""
-    torch = pytest.importorskip("torch")
-    vectors = vectors_of(5, texts)
-    losses, gradients, metrics = losses_and_gradients(
-        ranking_losses, vectors, different(5, texts), TEMPERATURE
-    )
-    leaf = torch.tensor(vectors, requires_grad=True)
-    anchors, *others = torch.nn.functional.normalize(leaf, dim=-1).unbind(1)
-    scores = anchors @ torch.cat(others).T * 20.0
-    expected = torch.nn.functional.cross_entropy(
-        scores, torch.arange(5), reduction="none"
-    )
-    expected.sum().backward()
-    # Sums in float32, of logits up to 20.
-    np.testing.assert_allclose(losses, expected.detach(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(gradients, leaf.grad, rtol=1e-3, atol=1e-4)
-    hits = scores.argmax(1) == torch.arange(5)
-    np.testing.assert_array_equal(metrics["accuracy"], hits.float())
-
-
-@pytest.mark.peer
-def test_cosine_is_that_of_sentence_transformers():
-    """Its `CosineSimilarityLoss`, written in PyTorch."""
-    torch = pytest.importorskip("torch")
-    vectors = vectors_of(5, 2)
-    targets = np.linspace(-1, 1, 5, dtype=np.float32)
-    losses, gradients, metrics = losses_and_gradients(
-        cosine_losses, vectors, targets
-    )
-    leaf = torch.tensor(vectors, requires_grad=True)
-    cosines = torch.cosine_similarity(leaf[:, 0], leaf[:, 1])
-    expected = (cosines - torch.tensor(targets)) ** 2
-    expected.sum().backward()
-    np.testing.assert_allclose(losses, expected.detach(), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(gradients, leaf.grad, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(
-        metrics["absolute_error"] ** 2, losses, rtol=1e-5
-    )
 
 
 @pytest.mark.parametrize(
@@ -96,9 +47,7 @@ def test_cosine_is_that_of_sentence_transformers():
 def test_equal_texts_are_not_negatives(hashes, excluded):
     hashes = np.array(hashes, np.int32)
     vectors = vectors_of(*hashes.shape)
-    losses, _, _ = losses_and_gradients(
-        ranking_losses, vectors, hashes, TEMPERATURE
-    )
+    losses, metrics = ranking_losses(vectors, hashes, TEMPERATURE)
     unit = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     candidates = np.concatenate(list(unit[:, 1:].transpose(1, 0, 2)))
     scores = np.float64(unit[:, 0] @ candidates.T) / TEMPERATURE
@@ -106,6 +55,8 @@ def test_equal_texts_are_not_negatives(hashes, excluded):
         scores[place] = -np.inf
     expected = np.log(np.exp(scores).sum(1)) - scores.diagonal()
     np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-5)
+    hits = scores.argmax(1) == np.arange(len(scores))
+    np.testing.assert_array_equal(metrics["accuracy"], hits)
 
 
 @pytest.fixture(scope="module")

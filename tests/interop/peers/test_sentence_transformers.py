@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.finetuning.embedding.model import (
     AlbertSentenceEncoder,
@@ -12,14 +13,15 @@ from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import known_task, make_task_type
 from albert_tf.pipelines import SentenceEmbedder
 
-peer = pytest.importorskip(
-    "sentence_transformers", reason="sentence-transformers is not installed"
-)
-losses = pytest.importorskip("sentence_transformers.losses")
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.peer
 
 TEXTS = ["The name of a class.", "x", "\u00c9tude na\u00efve: 12,345 times."]
+
+
+@pytest.fixture(scope="module")
+def peer():
+    """The library, which is imported for seconds only where it is tested."""
+    return pytest.importorskip("sentence_transformers")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def folder(checkpoint, tokenizer, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def theirs(folder):
+def theirs(peer, folder):
     return peer.SentenceTransformer(str(folder), device="cpu")
 
 
@@ -48,7 +50,9 @@ def test_it_opens_the_folder_with_mean_pooling(folder, theirs):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_it_opens_a_saved_embedder(checkpoint, tmp_path, pooling, normalize):
+def test_it_opens_a_saved_embedder(
+    peer, checkpoint, tmp_path, pooling, normalize
+):
     settings = {"pooling": pooling, "normalize": normalize}
     ours = SentenceEmbedder(checkpoint, **settings)
     ours.save_pretrained(tmp_path / "ours")
@@ -61,7 +65,7 @@ def test_it_opens_a_saved_embedder(checkpoint, tmp_path, pooling, normalize):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_its_models_open(checkpoint, tmp_path, pooling):
+def test_its_models_open(peer, checkpoint, tmp_path, pooling):
     models = peer.sentence_transformer.modules
     transformer = models.Transformer(str(checkpoint), max_seq_length=10)
     pool = models.Pooling(transformer.get_embedding_dimension(), pooling)
@@ -77,20 +81,53 @@ def test_its_models_open(checkpoint, tmp_path, pooling):
     )
 
 
-def test_losses(theirs):
-    vectors = np.random.default_rng(0).normal(0, 1, (5, 3, 16))
-    vectors = vectors.astype(np.float32)
-    parts = [torch.tensor(vectors[:, i]) for i in range(3)]
-    loss = losses.MultipleNegativesRankingLoss(theirs)
-    hashes = np.arange(15, dtype=np.int32).reshape(5, 3)
-    ours, _ = ranking_losses(vectors, hashes, 0.05)
-    expected = loss.compute_loss_from_embeddings(parts, None)
-    assert np.mean(ours) == pytest.approx(float(expected), rel=1e-5)
+def assert_same_losses(theirs, function, vectors, targets, *arguments):
+    """Compares mean losses and their gradients; returns ours, and metrics."""
+    import torch
 
-    targets = np.linspace(0, 1, 5, dtype=np.float32)
-    loss = losses.CosineSimilarityLoss(theirs)
-    ours, _ = cosine_losses(vectors[:, :2], targets)
-    expected = loss.compute_loss_from_embeddings(
-        parts[:2], torch.tensor(targets)
+    ours = tf.constant(vectors)
+    with tf.GradientTape() as tape:
+        tape.watch(ours)
+        losses, metrics = function(ours, *arguments)
+        loss = tf.reduce_mean(losses)
+    leaf = torch.tensor(vectors, requires_grad=True)
+    targets = None if targets is None else torch.tensor(targets)
+    expected = theirs.compute_loss_from_embeddings(leaf.unbind(1), targets)
+    expected.backward()
+    assert float(loss) == pytest.approx(expected.item(), rel=1e-5)
+    # Sums in float32, of logits up to 20.
+    np.testing.assert_allclose(
+        tape.gradient(loss, ours), leaf.grad, rtol=1e-3, atol=2e-5
     )
-    assert np.mean(ours) == pytest.approx(float(expected), rel=1e-5)
+    return losses, metrics
+
+
+def random_vectors(texts):
+    vectors = np.random.default_rng(0).normal(0, 1, (5, texts, 16))
+    return vectors.astype(np.float32)
+
+
+@pytest.mark.parametrize("texts", [2, 3])
+def test_ranking_losses(peer, theirs, texts):
+    losses = pytest.importorskip("sentence_transformers.losses")
+    hashes = np.arange(5 * texts, dtype=np.int32).reshape(5, texts)
+    assert_same_losses(
+        losses.MultipleNegativesRankingLoss(theirs),
+        ranking_losses,
+        random_vectors(texts),
+        None,
+        *(hashes, 0.05),
+    )
+
+
+def test_cosine_losses(peer, theirs):
+    losses = pytest.importorskip("sentence_transformers.losses")
+    targets = np.linspace(-1, 1, 5, dtype=np.float32)
+    found, metrics = assert_same_losses(
+        losses.CosineSimilarityLoss(theirs),
+        cosine_losses,
+        random_vectors(2),
+        targets,
+        targets,
+    )
+    np.testing.assert_allclose(metrics["absolute_error"] ** 2, found, rtol=1e-5)
