@@ -52,7 +52,6 @@ class _Settings(TypedDict, total=False):
     model: Mapping[str, Any]
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"]
     num_train_steps: int
-    total_steps: int  # its name in versions before 0.2
     train_batch_size: int
     schedule: str
     decay_steps: int

@@ -18,7 +18,6 @@ from albert_tf.finetuning.text_classification.metrics import (
 _MAX_TRAINING = 20_000
 
 Baselines = dict[str, dict[str, float]]
-Score = Callable[[np.ndarray], dict[str, float]]
 
 
 def class_baselines(
