@@ -554,6 +554,13 @@ def eagerly():
     return run
 
 
+@pytest.fixture
+def without_graphs(eagerly):
+    """Runs a test in the context of `eagerly`."""
+    with eagerly():
+        yield
+
+
 @pytest.fixture(scope="session")
 def contents():
     """Returns `contents(folder) -> path of each file in it -> bytes`."""
@@ -598,6 +605,15 @@ def worker_environments():
         ]
 
     return make
+
+
+# Of one or a few tests, each of a minute.
+_LONGEST = ("test_documentation.py", "test_chain.py", "test_cpu_speed.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Begins with the longest files, or a process would wait for the last."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
 def pytest_collection_finish():

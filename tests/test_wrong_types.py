@@ -1,6 +1,5 @@
 """Settings and our JSON files with values of every kind: used, or one line."""
 
-import copy
 import dataclasses
 import importlib
 import json
@@ -8,6 +7,7 @@ import math
 import pathlib
 
 import pytest
+from json_variants import variants
 
 from albert_tf.analysis.runs import read_runs, run_table
 from albert_tf.cli.commands import COMMANDS
@@ -99,20 +99,8 @@ def test_settings_with_values_of_all_types(config, required):
 UNBOUNDED = ("null_threshold",)
 
 
-def variants(value):
-    """Yields copies of a JSON value with one part of it wrong, or removed."""
-    yield from (None, True, 5, -1, 0.5, 1e999, 10**30, "", "x", [], [5], {})
-    if not isinstance(value, (dict, list)):
-        return
-    keys = list(value) if isinstance(value, dict) else range(len(value))
-    for key in keys:
-        for changed in variants(value[key]):
-            other = copy.copy(value)
-            other[key] = changed
-            yield other
-        other = copy.copy(value)
-        del other[key]
-        yield other
+# That take the place of parts of JSON files.
+WRONG_PARTS = (None, True, 5, -1, 0.5, 1e999, 10**30, "", "x", [], [5], {})
 
 
 SPLIT = {
@@ -210,7 +198,7 @@ def test_files_with_values_of_all_types(name, tmp_path):
     path.write_text(write(value))
     right = problem_of(read, tmp_path)
     assert not right or name in ("manifest.json of records", "runs.json"), right
-    texts = [write(x) for x in variants(value)]
+    texts = [write(x) for x in variants(value, WRONG_PARTS)]
     texts += ["", "{", "[" * 100_000, "NaN", '"\\ud800"', "\ufeff{}"]
     for text in texts:
         path.write_text(text)

@@ -1,9 +1,9 @@
 """Files of examples with values of every wrong type: skipped, or bad input."""
 
-import copy
 import json
 
 import pytest
+from json_variants import variants
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.data import read_examples
@@ -85,24 +85,6 @@ FORMATS = {
 }
 
 
-def variants(value):
-    """Yields copies with one value replaced by each of `WRONG`, or removed."""
-    yield from WRONG
-    keys = value if isinstance(value, dict) else range(len(value))
-    for key in keys:
-        for changed in (
-            variants(value[key])
-            if isinstance(value[key], (dict, list))
-            else WRONG
-        ):
-            other = copy.copy(value)
-            other[key] = changed
-            yield other
-        other = copy.copy(value)
-        del other[key]
-        yield other
-
-
 def task_type_of(name, path):
     if name != "text":
         return make_task_type(known_task(name))
@@ -135,7 +117,7 @@ def test_values_of_wrong_types(name, tmp_path):
         for labelled in (True, False)
     ]
     assert read == [1, 1]
-    for value in variants(right):
+    for value in variants(right, WRONG):
         path.write_text(write(value))
         for on_bad in ("stop", "skip"):
             for labelled in (True, False):

@@ -15,6 +15,9 @@ from albert_tf.finetuning.text_classification.model import (
     AlbertPairClassifier,
 )
 
+# tests/finetuning/test_task_models.py has graphs.
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 CLASSES = [AlbertClassifier, AlbertPairClassifier]
 LABELS = ("bad", "good")
 FIRST = ["the good movie", "a bad film", "", "I have seen it, 12,345 times"]
@@ -99,9 +102,7 @@ def test_texts(make, kind):
     close(logits, expected(model, FIRST))
 
 
-@pytest.mark.parametrize(
-    "model_class", [AlbertClassifier, AlbertPairClassifier]
-)
+@pytest.mark.parametrize("model_class", CLASSES)
 @pytest.mark.parametrize("kind", PAIRS)
 def test_pairs(make, kind, model_class):
     model = make(model_class)
