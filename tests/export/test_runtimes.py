@@ -68,32 +68,37 @@ def load(kind, model):
     }
 
 
+GROUPS = {
+    "num_hidden_layers": 4,
+    "num_hidden_groups": 2,
+    "embedding_size": 16,
+    "project_equal_sizes": True,
+    "hidden_act": "gelu_erf",
+}
+LONG_ROWS = {
+    "max_position_embeddings": 128,
+    "inner_group_num": 2,
+    "hidden_act": "relu",
+}
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "packed"),
     [
+        (GROUPS, False),
+        (GROUPS, True),
+        pytest.param(LONG_ROWS, True, marks=LONG),
         pytest.param(
-            {
-                "max_position_embeddings": 128,
-                "inner_group_num": 2,
-                "hidden_act": "relu",
-            },
-            marks=LONG,
+            {"sharing": "ffn", "hidden_act": "tanh"}, False, marks=LONG
         ),
-        {
-            "num_hidden_layers": 4,
-            "num_hidden_groups": 2,
-            "embedding_size": 16,
-            "project_equal_sizes": True,
-            "hidden_act": "gelu_erf",
-        },
-        pytest.param({"sharing": "ffn", "hidden_act": "tanh"}, marks=LONG),
         pytest.param(
-            {"sharing": "none", "hidden_act": "linear"}, marks=pytest.mark.slow
+            {"sharing": "none", "hidden_act": "linear"},
+            True,
+            marks=pytest.mark.slow,
         ),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("packed", [False, True])
 def test_encoder(config, perturb, changes, packed):
     encoder = AlbertEncoder(config.replace(**changes), packed=packed)
     perturb(encoder, 3)

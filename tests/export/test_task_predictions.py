@@ -38,6 +38,9 @@ INPUTS = {
 }
 
 
+PARTS = ("mrpc", "stsb")
+
+
 def decoded(values):
     return np.char.decode(values.numpy().astype(bytes), "utf-8")
 
@@ -96,8 +99,8 @@ def check_training(task, inputs, name):
 @pytest.mark.parametrize(
     "name",
     [
-        # As stsb and sst2 together: pairs of texts, with labels.
-        pytest.param(x, marks=pytest.mark.slow if x == "mrpc" else LONG)
+        # They have the parts of others: pairs, labels and numbers.
+        pytest.param(x, marks=pytest.mark.slow if x in PARTS else LONG)
         for x in INPUTS
     ],
 )

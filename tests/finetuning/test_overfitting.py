@@ -12,7 +12,7 @@ from albert_tf.finetuning.finetune import finetune
         # tests/cli overfits two classes, too; test_losses.py compares losses.
         pytest.param("classes", "accuracy", 1.0, marks=pytest.mark.slow),
         pytest.param("number", "pearson", 1.0, marks=pytest.mark.slow),
-        pytest.param("choices", "accuracy", 1.0, marks=pytest.mark.long),
+        pytest.param("choices", "accuracy", 1.0, marks=pytest.mark.slow),
         pytest.param("spans", "f1", 100.0, marks=pytest.mark.slow),
         pytest.param("joint spans", "f1", 100.0, marks=pytest.mark.long),
         pytest.param("words", "accuracy", 1.0, marks=pytest.mark.slow),

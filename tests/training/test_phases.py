@@ -110,8 +110,7 @@ def curve(run_dir):
     ("replicas", "kills"),
     [
         (1, (BOUNDARY, 10)),
-        pytest.param(1, (4,), marks=pytest.mark.long),
-        pytest.param(2, (BOUNDARY,), marks=pytest.mark.long),
+        pytest.param(2, (4, BOUNDARY), marks=pytest.mark.long),
     ],
 )
 def test_run_resumed_in_any_phase_ends_bit_equal(

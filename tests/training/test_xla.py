@@ -240,11 +240,9 @@ def bfloat16():
 
 @pytest.mark.long
 @pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize(
-    "name", ["pretrainer", "classifier", "token_classifier", "span_joint"]
-)
+@pytest.mark.parametrize("name", ["pretrainer", "classifier", "span_joint"])
 def test_steps_can_be_compiled(name, small_config):
-    accumulates = name in ("pretrainer", "span_joint")
+    accumulates = name != "classifier"
     check_step(
         name,
         small_config.replace(num_hidden_layers=1 + (name == "pretrainer")),
