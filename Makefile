@@ -13,7 +13,8 @@ PIP_INSTALL := pip --quiet --disable-pip-version-check install --use-pep517 \
     --no-compile
 PIP := $(BIN)/python -m $(PIP_INSTALL)
 PYTEST := $(BIN)/python -m pytest
-SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile
+# In the order of tests/conftest.py.
+SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 GARDEN := .venv-model-garden
 TPU_PINS := .venv-tpu-pins
 OLD_TENSORFLOW := .venv-old-tensorflow
