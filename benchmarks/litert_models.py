@@ -27,8 +27,8 @@ import report
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.documents import read_documents
+from albert_tf.exporting.config import QUANTIZATIONS
 from albert_tf.exporting.litert_conversion import (
-    QUANTIZATIONS,
     ConstantGraph,
     convert,
     signature_runner,

@@ -24,7 +24,7 @@ Kind = Literal[
 # Of the folder of an ONNX export.
 Layout = Literal["flat", "huggingface"]
 Quantization = Literal["none", "float16", "dynamic", "int8"]
-KINDS = get_args(Kind)
+KINDS, QUANTIZATIONS = get_args(Kind), get_args(Quantization)
 # Kinds that take token ids, for other runtimes than TensorFlow.
 IDS_KINDS = ("litert", "onnx", "openvino")
 # Setting -> the kinds that support it. All kinds support the other settings.
@@ -142,6 +142,7 @@ class ExportConfig(TaskModuleConfig):
                     f"{field.name} is not supported by kind={self.kind} (only "
                     f"by {', '.join(kinds)})"
                 )
+        check_calibration(self.quantization, self.calibration_input)
 
     def is_packed(self, *, task: bool = False) -> bool:
         """Returns whether an export removes padding: `packed` or its default.
@@ -154,3 +155,22 @@ class ExportConfig(TaskModuleConfig):
         if self.layout == "huggingface":
             return False  # For GPUs in browsers.
         return self.kind == "text_encoder" or (task and self.kind != "litert")
+
+
+def check_calibration(quantization: Quantization, calibration: object) -> None:
+    """Raises an `InputError` unless int8, and only int8, is calibrated.
+
+    Args:
+      quantization: the quantization.
+      calibration: calibration rows or files; None or empty without calibration.
+    """
+    if quantization == "int8" and not calibration:
+        raise InputError(
+            "quantization=int8 requires calibration_input: text like that of "
+            "the application, to find the ranges of activations"
+        )
+    if quantization != "int8" and calibration:
+        raise InputError(
+            f"quantization={quantization} does not support calibration_input "
+            "(only int8)"
+        )

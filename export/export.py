@@ -15,7 +15,6 @@ from albert_tf.errors import InputError
 from albert_tf.exporting.config import IDS_KINDS, ExportConfig
 from albert_tf.exporting.encoder import export_encoder, load_with_heads
 from albert_tf.exporting.huggingface_layout import huggingface_program
-from albert_tf.exporting.litert_conversion import check_quantization
 from albert_tf.exporting.origin import origin_of_checkpoint, origin_of_task
 from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.exporting.runtimes import (
@@ -56,7 +55,6 @@ def export(config: ExportConfig) -> None:
         config.output,
         [config.model, *split_patterns(config.calibration_input or ())],
     )
-    check_quantization(config.quantization, config.calibration_input)
     tuned = fine_tuned_model(config.model)
     with _without_progress():
         if config.kind == "web":

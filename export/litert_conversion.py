@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.models.model_graph import ModelGraph
 from albert_tf.runtimes.ids_program import IdsProgram
@@ -99,8 +98,6 @@ def signature_runner(model: bytes, *, num_threads: int = 1) -> Runner:
     return run
 
 
-QUANTIZATIONS = ("none", "float16", "dynamic", "int8")
-
 # A row of named inputs, each int32 [1, seq].
 Example = Mapping[str, np.ndarray]
 
@@ -127,34 +124,6 @@ _FLOAT_OPERATIONS = (
 )
 
 
-def check_quantization(quantization: str, calibration: object) -> None:
-    """Checks a quantization and its calibration.
-
-    Args:
-      quantization: one of `QUANTIZATIONS`.
-      calibration: calibration rows or files; None or empty without calibration.
-
-    Raises:
-      InputError: If the quantization does not exist, or calibration is missing
-        or not supported.
-    """
-    if quantization not in QUANTIZATIONS:
-        raise InputError(
-            f"quantization={quantization!r} must be one of "
-            f"{', '.join(QUANTIZATIONS)}"
-        )
-    if quantization == "int8" and not calibration:
-        raise InputError(
-            "quantization=int8 requires calibration_input: text like that of "
-            "the application, to find the ranges of activations"
-        )
-    if quantization != "int8" and calibration:
-        raise InputError(
-            f"quantization={quantization} does not support calibration_input "
-            "(only int8)"
-        )
-
-
 def convert(
     graph: ConstantGraph,
     quantization: str = "none",
@@ -174,13 +143,9 @@ def convert(
 
     Args:
       graph: the graph to convert.
-      quantization: one of `QUANTIZATIONS`.
+      quantization: see above.
       calibration: rows of equal length for "int8", read in order.
-
-    Raises:
-      InputError: If `check_quantization` fails.
     """
-    check_quantization(quantization, calibration)
     # The converter tracks what the function needs through an object.
     root = tf.Module()
     root.serve = graph.serve

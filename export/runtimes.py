@@ -12,7 +12,7 @@ from typing import Any
 from albert_tf.data.documents import read_documents
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import import_package, import_packages
-from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.config import ExportConfig, check_calibration
 from albert_tf.exporting.huggingface_layout import (
     INPUT_NAMES,
     MODEL_FILE,
@@ -24,7 +24,6 @@ from albert_tf.exporting.huggingface_layout import (
 from albert_tf.exporting.litert_conversion import (
     ConstantGraph,
     Example,
-    check_quantization,
     convert,
 )
 from albert_tf.exporting.litert_metadata import (
@@ -105,10 +104,10 @@ def export_for_runtime(
 
     Raises:
       InputError: If the folder exists or cannot be created; see also
-        `check_quantization` and `onnx_model`.
+        `check_calibration` and `onnx_model`.
     """
     kind, quantization = config.kind, config.quantization
-    check_quantization(quantization, calibration)
+    check_calibration(quantization, calibration)
     longest = program.model.config.max_position_embeddings
     length = longest if program.resizable else program.seq_length
     labels, inputs = (task or {}).get("labels"), program.inputs

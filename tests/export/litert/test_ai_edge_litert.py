@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from albert_tf.exporting.config import QUANTIZATIONS
 from albert_tf.exporting.litert_conversion import (
-    QUANTIZATIONS,
     ConstantGraph,
     convert,
     signature_runner,

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.exporting.config import QUANTIZATIONS
 from albert_tf.exporting.litert_conversion import (
-    QUANTIZATIONS,
     ConstantGraph,
     convert,
     signature_runner,
