@@ -104,21 +104,23 @@ VALUES = (
 def damages(path):
     """Yields functions that put something else in the place of a file."""
     yield from SPECIAL
-    contents = list(BYTES)
     content = path.read_bytes()
-    contents += [content[: len(content) // 2], content[:-1], content + b"x"]
+    for changed in (
+        *BYTES,
+        *(content[: len(content) // 2], content[:-1], content + b"x"),
+    ):
+        yield lambda path, changed=changed: path.write_bytes(changed)
+    # Only a few of these thousands are written.
     if path.suffix == ".json":
-        changed = variants(json.loads(content), VALUES, most=50)
-        contents += [dumped(x) for x in changed]
+        for value in variants(json.loads(content), VALUES, most=50):
+            yield lambda path, value=value: path.write_bytes(dumped(value))
     if path.suffix == ".jsonl":
         lines = [json.loads(line) for line in content.splitlines()]
-        contents += [
-            b"\n".join(map(dumped, x)) + b"\n"
-            for x in variants(lines, VALUES, most=50)
-            if isinstance(x, list)
-        ]
-    for changed in contents:
-        yield lambda path, changed=changed: path.write_bytes(changed)
+        for rows in variants(lines, VALUES, most=50):
+            if isinstance(rows, list):
+                yield lambda path, rows=rows: path.write_bytes(
+                    b"\n".join(map(dumped, rows)) + b"\n"
+                )
 
 
 def dumped(value):
