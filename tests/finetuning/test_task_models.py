@@ -136,7 +136,6 @@ def test_arrays_and_datasets_are_equal(make, name):
 
 
 @ALL
-@pytest.mark.usefixtures("without_graphs")
 def test_a_saved_model_is_a_fine_tuned_one(make, name, tmp_path):
     model, x, y = make(name)
     model.max_seq_length = 32
