@@ -62,6 +62,7 @@ def check_in_cpp_runtime(run_program, export, arrays, folder):
         export,
         folder / "request.json",
         folder / "expected.npz",
+        python=sys.executable,  # Without TensorFlow's Python.
     )
 
 

@@ -132,4 +132,7 @@ def test_the_packaged_model_has_the_same_outputs(
     for folder in (tmp_path / "export", resolve(name)):
         theirs, found = hf.load(kind, folder, dtype="float32")
         assert not found["missing_keys"]
-        hf.assert_same(outputs, theirs, batch)
+        difference = hf.difference(outputs, theirs, batch)
+        # Logits of a trained model are larger than those of the other tests.
+        largest = max(np.abs(x).max() for x in outputs.values())
+        assert difference < 5e-6 * largest, (difference, largest)
