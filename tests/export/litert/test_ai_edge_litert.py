@@ -1,5 +1,7 @@
 """Models in the interpreter that small machines have: no TensorFlow."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,10 @@ def run_models(run_program):
         "ai_edge_litert", reason="ai-edge-litert is not installed"
     )
     return lambda *files: run_program(
-        "litert_models.py", "ai_edge_litert", *files
+        "litert_models.py",
+        "ai_edge_litert",
+        *files,
+        python=sys.executable,  # Where TensorFlow was never imported.
     )
 
 
