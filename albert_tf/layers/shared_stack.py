@@ -188,7 +188,7 @@ class SharedStack(keras.layers.Layer):
         blocks = self._blocks[first_block:]
         attention_uses = collections.Counter(a for a, _ in blocks)
         ffn_uses = collections.Counter(f for _, f in blocks)
-        # Spacing a kernel pays off if several blocks share it.
+        # To read and space a kernel pays off if several blocks share it.
         space = self.space_kernels and spaced_kernels.is_applicable(training)
         products = {
             a: self.attentions[a].products(spaced=space and count > 1)

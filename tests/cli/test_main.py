@@ -265,7 +265,11 @@ PROGRAMS = {
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "level"),
-    [("python", None), ("python", "0"), ("command", None), ("package", None)],
+    [
+        *(("python", level) for level in (None, "0", "1", "2", "3")),
+        *(("command", level) for level in (None, "0", "3")),
+        ("package", None),
+    ],
 )
 def test_start_up_messages(program, level):
     environment = {

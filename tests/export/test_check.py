@@ -448,7 +448,6 @@ def test_another_architecture_or_task(
         check_export(exports["task"][1], other)
 
 
-# tests/test_documentation.py runs it where all checks pass.
 @pytest.mark.long
 def test_command_with_another_model(exports, make_pretrained, run_albert):
     _, folder = exports["encoder"]
@@ -464,6 +463,14 @@ def test_command_with_another_model(exports, make_pretrained, run_albert):
     assert re.match(
         rf"albert: export: {folder}: 3 of 9 checks failed: source model", line
     )
+
+
+@pytest.mark.long
+def test_command_without_a_model(exports, run_albert):
+    result = run_albert("export", f"--check={exports['preprocessor'][1]}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stderr == ""
+    assert re.search(r"^source model +skip +no --model", result.stdout, re.M)
 
 
 def test_table():

@@ -152,15 +152,15 @@ def test_saved_as_keras_file(objective, config, tmp_path, batch):
 
 
 @pytest.mark.peer
+@pytest.mark.parametrize("weight", [50.0, 1.0])
 def test_loss_and_gradients_are_those_of_the_paper(
-    batch, config, samples, tmp_path
+    weight, batch, config, samples, tmp_path
 ):
     """PyTorch's ALBERT, twice, with the loss of arXiv:2003.10555, eq. 2 to 4.
 
     In float64 there, so the rounding that is compared is ours.
     """
     torch = pytest.importorskip("torch")
-    weight = 10.0  # not the default
     objective = make_objective(
         "rtd",
         {"generator_hidden_size": 8, "discriminator_weight": weight},

@@ -115,7 +115,8 @@ def test_generator_is_as_deep_as_the_model(config, records, eagerly):
 
 
 @pytest.mark.parametrize(
-    "step", [BOUNDARY, pytest.param(1, marks=pytest.mark.long)]
+    "step",
+    [BOUNDARY, *(pytest.param(x, marks=pytest.mark.long) for x in (1, 3))],
 )
 def test_run_resumed_in_any_phase_ends_bit_equal(
     run, config, rewound, capfd, eagerly, step

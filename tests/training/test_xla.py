@@ -240,9 +240,11 @@ def bfloat16():
 
 @pytest.mark.long
 @pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize("name", ["pretrainer", "classifier", "span_joint"])
+@pytest.mark.parametrize(
+    "name", ["pretrainer", "classifier", "token_classifier", "span_joint"]
+)
 def test_steps_can_be_compiled(name, small_config):
-    accumulates = name != "classifier"
+    accumulates = name in ("pretrainer", "span_joint")
     check_step(
         name,
         small_config.replace(num_hidden_layers=1 + (name == "pretrainer")),
