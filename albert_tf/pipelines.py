@@ -188,9 +188,13 @@ class FillMask(_Pipeline):
                 results.append(fills[0] if len(fills) == 1 else fills)
         return results[0] if isinstance(texts, str) else results
 
-    def check(self, text: str) -> None:
-        """Raises an `InputError` if a text has no `[MASK]` to fill in."""
-        self._with_masks([text])
+    def count_masks(self, text: str) -> int:
+        """Returns the number of `[MASK]` in a text.
+
+        Raises:
+          InputError: if it has none within the model's length.
+        """
+        return self._with_masks([text]).columns["masked_lm_positions"].size
 
     def _with_masks(self, texts: Sequence[str]) -> Features:
         features = self._features(texts)

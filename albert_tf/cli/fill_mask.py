@@ -54,7 +54,7 @@ def main(flags: CommandFlags) -> None:
         for number, text in enumerate(texts, 1):
             try:
                 if text.strip():
-                    fill.check(text)
+                    fill.count_masks(text)
             except InputError as error:
                 line = f"{given.source}:{number}"
                 location = line if given.text is None else "--text"

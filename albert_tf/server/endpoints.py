@@ -20,8 +20,8 @@ from albert_tf.pipelines import FillMask, SentenceEmbedder
 from albert_tf.runtimes.config import Runtime
 from albert_tf.server.batcher import Compute
 
-# The largest number of words per mask.
-_MAX_TOP_K = 100
+# The largest number of words that a text is filled with.
+_MAX_WORDS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,33 +118,39 @@ def _embed(embedder: SentenceEmbedder) -> Endpoint:
 
 def _fill_mask(fill: FillMask) -> Endpoint:
     vocab_size = fill.tokenizer.vocab_size
-    fill("First [MASK].", top_k=min(_MAX_TOP_K, vocab_size))
+    fill("First [MASK].", top_k=min(_MAX_WORDS, vocab_size))
 
     def item(
         given: Any, number: int, options: Mapping[str, Any]
     ) -> tuple[str, int]:
         top_k = options.get("top_k", 5)
-        if type(top_k) is not int or not 1 <= top_k <= _MAX_TOP_K:
+        if type(top_k) is not int or not 1 <= top_k <= _MAX_WORDS:
             raise InputError(
-                f"top_k={shown(top_k)} must be an integer in [1, {_MAX_TOP_K}]"
+                f"top_k={shown(top_k)} must be an integer in [1, {_MAX_WORDS}]"
             )
         text = _text(given, number)
         try:
-            fill.check(text)
+            masks = fill.count_masks(text)
         except InputError as error:
             raise InputError(f"inputs[{number}]: {error}") from None
+        if masks * top_k > _MAX_WORDS:
+            raise InputError(
+                f"inputs[{number}]: top_k={top_k} for {masks} [MASK] is more "
+                f"than {_MAX_WORDS} words; lower top_k or divide the text"
+            )
         return text, top_k
 
     def compute(items: list[tuple[str, int]]) -> list[list[Any]]:
-        texts = [text for text, _ in items]
-        most = max(top_k for _, top_k in items)
-        results = []
-        filled = fill(texts, top_k=min(most, vocab_size))
-        for masks, (_, top_k) in zip(filled, items, strict=True):
-            if isinstance(masks[0], dict):  # A text with one mask.
-                masks = [masks]
-            results.append([mask[:top_k] for mask in masks])
-        return results
+        results: dict[int, list[Any]] = {}
+        # Equal `top_k` together: a text with many masks has a small one.
+        for top_k in {top_k for _, top_k in items}:
+            places = [i for i, item in enumerate(items) if item[1] == top_k]
+            texts = [items[place][0] for place in places]
+            filled = fill(texts, top_k=min(top_k, vocab_size))
+            for place, masks in zip(places, filled, strict=True):
+                is_one = isinstance(masks[0], dict)  # A text with one mask.
+                results[place] = [masks] if is_one else masks
+        return [results[place] for place in range(len(items))]
 
     return Endpoint(
         "/fill-mask",

@@ -103,6 +103,13 @@ class TestPretrained:
                 "top_k=101 must be an integer in [1, 100]",
             ),
             ("/fill-mask", {"inputs": "[MASK]", "top_k": True}, 400, "top_k"),
+            # The logits of many masks do not fit into memory.
+            (
+                "/fill-mask",
+                {"inputs": ["[MASK]", "[MASK]" * 2], "top_k": 51},
+                400,
+                "inputs[1]: top_k=51 for 2 [MASK] is more than 100 words",
+            ),
             ("/v1/embeddings", {"input": [[1, 2]]}, 400, "must be a text"),
             (
                 "/v1/embeddings",
@@ -145,7 +152,7 @@ class TestPretrained:
         assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
-def test_pretrained_model_is_opened_once(monkeypatch):
+def test_pretrained_model_is_opened_once_and_fills_batches(monkeypatch):
     opened, load = [], AlbertModel.from_checkpoint.__func__
 
     def counted(cls, *arguments, **settings):
@@ -156,6 +163,11 @@ def test_pretrained_model_is_opened_once(monkeypatch):
     served = load_served_model("albert_tiny_en", 2)
     assert set(served.endpoints) == {"/embed", "/fill-mask"}
     assert len(opened) == 1
+    # Requests with other numbers of words share a batch.
+    fill = served.endpoints["/fill-mask"].compute
+    texts = ["The [MASK] is red.", "[MASK] and [MASK].", "A [MASK]."]
+    found = fill(list(zip(texts, (3, 1, 3), strict=True)))
+    assert [list(map(len, masks)) for masks in found] == [[3], [1, 1], [3]]
 
 
 PASSAGE = {"context": "A reader came. He left.", "question": "Who came?"}
