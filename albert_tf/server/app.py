@@ -149,17 +149,11 @@ class _Server:
     def _checked_inputs(self, inputs: Any, name: str) -> list[Any]:
         if not isinstance(inputs, list):
             inputs = [inputs]
-        most = self._config.max_texts
-        if not 1 <= len(inputs) <= most:
-            raise InputError(
-                f"{name} has {len(inputs)} texts; expected 1 to {most}"
-            )
-        for number, given in enumerate(inputs):
-            self._check_size(given, f"{name}[{number}]")
+        self._check_size(inputs, name)
         return inputs
 
     def _check_size(self, given: Any, name: str) -> None:
-        """Checks all strings of an input."""
+        """Checks the lengths of all strings and lists, such as `options`."""
         most = self._config.max_characters
         if isinstance(given, str) and len(given) > most:
             raise InputError(
@@ -170,6 +164,11 @@ class _Server:
             for key, value in given.items():
                 self._check_size(value, f"{name}[{shown(key)}]")
         elif isinstance(given, list):
+            most = self._config.max_texts
+            if not 1 <= len(given) <= most:
+                raise InputError(
+                    f"{name} has {len(given)} texts; expected 1 to {most}"
+                )
             for number, value in enumerate(given):
                 self._check_size(value, f"{name}[{number}]")
 

@@ -34,7 +34,10 @@ class ServeConfig:
         bounds="[1, 65536]",
     )
     max_texts: int = setting(
-        64, "Number of texts that a request may have.", bounds="[1, 65536]"
+        64,
+        "Number of texts that a request may have, and of options that a "
+        "question may have.",
+        bounds="[1, 65536]",
     )
     max_characters: int = setting(
         20_000, "Length of a text in characters.", bounds="[1, 10000000]"

@@ -94,6 +94,7 @@ class TestPretrained:
             ("/embed", {"inputs": [None]}, 400, "inputs[0]=None must be"),
             ("/embed", {"inputs": "a" * 101}, 400, "101 characters; expected"),
             ("/embed", {"inputs": {"a": ["b" * 101]}}, 400, "101 characters"),
+            ("/embed", {"inputs": {"a": ["b"] * 5}}, 400, "5 texts; expected"),
             ("/embed", b" " * 3000, 413, "more than 2,048 bytes"),
             ("/fill-mask", {"inputs": "no mask"}, 400, "has no [MASK]"),
             (
