@@ -137,13 +137,14 @@ class _Server:
 
     async def _fields(self, request: Request) -> dict[str, Any]:
         """Reads a body of bounded size, a JSON object."""
-        limit, body = self._config.max_body_bytes, bytearray()
+        limit, body, size = self._config.max_body_bytes, bytearray(), 0
+        # To the end, as a closed connection would lose the answer.
         async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise HTTPException(
-                    413, f"the body has more than {limit:,} bytes"
-                )
+            size += len(chunk)
+            if size <= limit:
+                body += chunk
+        if size > limit:
+            raise HTTPException(413, f"the body has more than {limit:,} bytes")
         return parse_object(bytes(body), "the body")
 
     def _checked_inputs(self, inputs: Any, name: str) -> list[Any]:

@@ -135,6 +135,11 @@ class TestPretrained:
         assert "\n" not in answer["error"]["message"]
         assert answer["error"]["type"] == "invalid_request_error"
 
+    def test_large_body_is_answered(self, pretrained, post):
+        status, answer = post(f"{pretrained}/embed", b" " * 20_000_000)
+        assert status == 413
+        assert "more than 2,048 bytes" in answer["error"]["message"]
+
     def test_for_operators(self, pretrained, post):
         assert '"status":"ok"' in get(f"{pretrained}/healthz")[0]
         post(f"{pretrained}/embed", {"inputs": "a"})
