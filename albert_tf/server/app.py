@@ -147,12 +147,6 @@ class _Server:
             raise HTTPException(413, f"the body has more than {limit:,} bytes")
         return parse_object(bytes(body), "the body")
 
-    def _checked_inputs(self, inputs: Any, name: str) -> list[Any]:
-        if not isinstance(inputs, list):
-            inputs = [inputs]
-        self._check_size(inputs, name)
-        return inputs
-
     def _check_size(self, given: Any, name: str) -> None:
         """Checks the lengths of all strings and lists, such as `options`."""
         most = self._config.max_characters
@@ -190,7 +184,10 @@ class _Server:
         async def handler(request: Request) -> Response:
             fields = await self._fields(request)
             _check_names(fields, "inputs", ("inputs", *endpoint.options))
-            inputs = self._checked_inputs(fields.pop("inputs"), "inputs")
+            inputs = fields.pop("inputs")
+            if not isinstance(inputs, list):
+                inputs = [inputs]
+            self._check_size(inputs, "inputs")
             outputs = await self._compute(endpoint, inputs, fields)
             return JSONResponse({"outputs": _plain(outputs)})
 
@@ -213,15 +210,22 @@ class _Server:
                     f"dimensions={shown(fields['dimensions'])}: the model has "
                     f"vectors of {size}; leave dimensions out"
                 )
-            inputs = self._checked_inputs(fields["input"], "input")
+            inputs = fields["input"]
+            texts = inputs if isinstance(inputs, list) else [inputs]
+            if not all(isinstance(text, str) for text in texts):
+                raise InputError(
+                    f"input={shown(inputs)} must be a text or a list of texts; "
+                    "token ids are not supported"
+                )
+            self._check_size(texts, "input")
             vectors = await self._compute(
-                self._model.endpoints["/embed"], inputs, {}
+                self._model.endpoints["/embed"], texts, {}
             )
             encode = _base64 if encoding == "base64" else rounded
             # Those that are used, with [CLS] and [SEP].
             tokens = sum(
                 min(len(ids) + 2, embedder.max_length)
-                for ids in embedder.tokenizer.encode(inputs)
+                for ids in embedder.tokenizer.encode(texts)
             )
             return JSONResponse(
                 {

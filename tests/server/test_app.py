@@ -111,7 +111,9 @@ class TestPretrained:
                 400,
                 "inputs[1]: top_k=51 for 2 [MASK] is more than 100 words",
             ),
-            ("/v1/embeddings", {"input": [[1, 2]]}, 400, "must be a text"),
+            # Of LangChain, for example.
+            ("/v1/embeddings", {"input": [[1] * 9]}, 400, "token ids are not"),
+            ("/v1/embeddings", {"input": [1] * 9}, 400, "token ids are not"),
             (
                 "/v1/embeddings",
                 {"input": "a", "dimensions": 8},
