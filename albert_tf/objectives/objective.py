@@ -78,7 +78,7 @@ class Objective(abc.ABC):
     # Name for `--objective`.
     name: ClassVar[str]
     # Components of the model besides the encoder: first parts of the paths of
-    # its variables.
+    # its variables. "sop_head" is that of sentence pairs.
     heads: ClassVar[tuple[str, ...]]
     # Names of the terms and their metrics: `mlm_loss` is the loss of the term
     # "mlm". `loss` is known, and so are the metrics of sentence pairs.
@@ -178,7 +178,7 @@ class Objective(abc.ABC):
         tokens = ops.sum(ops.cast(batch["input_mask"], "float32"))
         loss, metrics = 0.0, {TOKENS: ops.stack([tokens, 1.0])}
         for name, term in terms.items():
-            total = ops.sum(weights[name] * term.losses)
+            total = _sum(f"{name}_loss", term.losses, weights[name])
             count = ops.sum(weights[name])
             part = ops.divide_no_nan(total, normalizers[name] + term.epsilon)
             loss = loss + (part if term.factor == 1 else term.factor * part)
@@ -186,15 +186,24 @@ class Objective(abc.ABC):
             for metric, values in term.metrics.items():
                 of_items = not isinstance(values, tuple)
                 x, w = (values, weights[name]) if of_items else values
-                metrics[f"{name}_{metric}"] = ops.stack(
-                    [ops.sum(w * x), count if of_items else ops.sum(w)]
+                metric = f"{name}_{metric}"
+                total = _sum(metric, x, w)
+                metrics[metric] = ops.stack(
+                    [total, count if of_items else ops.sum(w)]
                 )
+        undeclared = {TOKENS, *self.metric_names} ^ {"loss", *metrics}
+        if undeclared:
+            raise InputError(
+                f"objective={self.name}: {', '.join(sorted(undeclared))} must "
+                "be both in `metrics` and a loss or metric of `terms`"
+            )
         return loss, metrics
 
     @property
     def metric_names(self) -> tuple[str, ...]:
         """Names of all metrics, `loss` first."""
-        pairs = () if self.pair_task == "none" else ("loss", "accuracy")
+        has_pairs = self.pair_task != "none" and "sop_head" in self.heads
+        pairs = ("loss", "accuracy") if has_pairs else ()
         return (
             "loss",
             *self.metrics,
@@ -298,6 +307,16 @@ def replace_masked(batch: Batch, ids: Any) -> Any:
     return ops.scatter_update(
         before, ops.reshape(cells, (-1, 2)), ops.reshape(ids, (-1,))
     )
+
+
+def _sum(name: str, values: Any, weights: Any) -> Any:
+    """Returns the weighted sum; broadcasting would hide a missing axis."""
+    if len(values.shape) != len(weights.shape):
+        raise InputError(
+            f"{name} has the shape {tuple(values.shape)}, but its weights have "
+            f"{tuple(weights.shape)}; both must have the same"
+        )
+    return ops.sum(weights * values)
 
 
 def _evaluation_seed() -> Any:

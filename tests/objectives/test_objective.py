@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,11 @@ from albert_tf.errors import InputError
 from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
 )
-from albert_tf.objectives.objective import original_ids, replace_masked
+from albert_tf.objectives.objective import (
+    original_ids,
+    prediction_weights,
+    replace_masked,
+)
 from albert_tf.objectives.registry import (
     load_objective_module,
     make_objective,
@@ -138,6 +143,57 @@ def test_modules_without_an_objective(tmp_path, code, message):
         path.write_text(code)
     with pytest.raises(InputError, match=message):
         load_objective_module(path)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mine(MaskedLanguageModeling):
+    """Without sentence order; its `changed` terms stand for mistakes."""
+
+    name = "mine"
+    heads = ("mlm_head",)
+    changed: Any = None
+
+    def weights(self, batch):
+        return {"mlm": prediction_weights(batch)}
+
+    def terms(self, model, batch, training):
+        term = super().terms(model, batch, training)["mlm"]
+        changed = self.changed(term) if self.changed else {}
+        return {"mlm": term._replace(**changed)}
+
+
+def computed(objective, batch, config):
+    model = objective.make_model(config)
+    return objective(model, batch, objective.normalizers(batch), None)[1]
+
+
+def test_records_with_sentence_order_need_no_term_of_it(batch, config):
+    objective = Mine()
+    assert objective.metric_names == ("loss", "mlm_loss", "mlm_accuracy")
+    metrics = computed(objective, batch, config)
+    assert {"loss", *metrics} == {"tokens", *objective.metric_names}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            lambda x: {"losses": x.losses[..., None]},
+            r"mlm_loss has the shape \(6, 3, 1\), .* weights have \(6, 3\)",
+        ),
+        (
+            lambda x: {"metrics": {"accuracy": x.losses[:, 0]}},
+            r"mlm_accuracy has the shape \(6,\)",
+        ),
+        (
+            lambda x: {"metrics": {"error": x.losses}},
+            "objective=mine: mlm_accuracy, mlm_error must be both in",
+        ),
+    ],
+)
+def test_terms_that_are_not_as_declared(batch, config, changed, message):
+    with pytest.raises(InputError, match=message):
+        computed(Mine(changed=changed), batch, config)
 
 
 def test_rtd_needs_the_id_of_the_mask(batch, config):
