@@ -13,6 +13,7 @@ import sys
 
 from albert_tf import AlbertEncoder, AlbertPretrainer, load_tokenizer
 from albert_tf.errors import InputError
+from albert_tf.interop.open_checkpoint import open_checkpoint
 
 
 def average(first, second, weight):
@@ -53,7 +54,10 @@ def main(arguments=None):
     add("--weight", type=float, default=0.5, help="share of the second")
     add("--output", required=True, help="folder to write")
     given = parser.parse_args(arguments)
-    model = AlbertPretrainer.from_pretrained(given.first)
+    heads = open_checkpoint(given.first).components
+    model = AlbertPretrainer.from_pretrained(
+        given.first, sop_head="sop_head" in heads
+    )
     average(model, AlbertEncoder.from_pretrained(given.second), given.weight)
     model.save_pretrained(given.output, load_tokenizer(given.first))
     print(f"wrote {given.output}")

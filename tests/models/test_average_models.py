@@ -50,3 +50,15 @@ def test_weights_that_are_no_share(program, config, weight):
 def test_models_of_other_sizes(program, config):
     with pytest.raises(InputError, match="has the shape"):
         program["average"](*models(config, vocab_size=30), 0.5)
+
+
+def test_a_first_model_without_a_head_of_sentence_order(program, tmp_path):
+    name = "albert_tiny_en"
+    output = tmp_path / "averaged"
+    program["main"](
+        [f"--first={name}", f"--second={name}", f"--output={output}"]
+    )
+    found = AlbertPretrainer.from_pretrained(output, sop_head=False)
+    given = AlbertPretrainer.from_pretrained(name, sop_head=False)
+    for variable, expected in zip(found.weights, given.weights, strict=True):
+        np.testing.assert_array_equal(variable, expected, err_msg=variable.path)
