@@ -13,8 +13,8 @@ trained on both.
 """
 
 import argparse
-import gzip
-import json
+import bisect
+import itertools
 import random
 import sys
 from typing import get_args
@@ -26,6 +26,8 @@ from albert_tf.data.documents import read_documents
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.question_answering.examples import read_squad
 
 
 def neighbours(document, rng):
@@ -79,24 +81,20 @@ KINDS = {x.__name__: x for x in (neighbours, questions, openings, edits)}
 
 def answers(path, language):
     """Yields each question with the sentence in which its answer begins."""
-    opened = gzip.open if path.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8") as file:
-        articles = json.load(file)["data"]
-    for paragraph in (p for a in articles for p in a["paragraphs"]):
-        context = paragraph["context"]
+    bad = BadExamples("skip")
+    examples = read_squad(path, bad=bad)
+    for context, asked in itertools.groupby(examples, lambda x: x.context):
         starts, end = [], 0
         for sentence in sentencex.segment(language, context):
             starts.append(context.index(sentence, end))
             end = starts[-1] + len(sentence)
-        starts.append(len(context))
-        for question in paragraph["qas"]:
-            if question["answers"]:
-                place = question["answers"][0]["answer_start"]
-                after = next(
-                    i for i, start in enumerate(starts) if start > place
-                )
-                sentence = context[starts[after - 1] : starts[after]]
-                yield question["question"], sentence
+        for question in asked:
+            for answer in question.answers[:1]:
+                after = bisect.bisect(starts, answer.start)
+                ends = [*starts[after:], len(context)]
+                yield question.question, context[starts[after - 1] : ends[0]]
+    if bad.counted:
+        print(bad.summary(), file=sys.stderr)
 
 
 def parse_arguments(arguments):

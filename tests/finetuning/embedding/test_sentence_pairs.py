@@ -115,14 +115,27 @@ def test_errors(make, tmp_path, flag, problem):
     assert not (tmp_path / "pairs.tsv").exists()
 
 
-def test_questions_and_the_sentences_with_their_answers(make, tmp_path):
+def test_questions_and_the_sentences_with_their_answers(make, tmp_path, capsys):
     context = "It rained. Then Dr. Watson left London. He was tired."
     answer = {"text": "London", "answer_start": context.index("London")}
     last = {"text": "tired", "answer_start": context.index("tired")}
     questions = [
-        {"question": "Which city did he leave?", "answers": [answer]},
-        {"question": "How did he feel after that?", "answers": [last]},
-        {"question": "Which of these has no answer?", "answers": []},
+        {
+            "id": "1",
+            "question": "Which city did he leave?",
+            "answers": [answer],
+        },
+        {
+            "id": "2",
+            "question": "How did he feel after that?",
+            "answers": [last],
+        },
+        {"id": "3", "question": "Which has none?", "is_impossible": True},
+        {
+            "id": "4",
+            "question": "Whose answer is elsewhere?",
+            "answers": [{**last, "answer_start": 999}],
+        },
     ]
     paragraph = {"context": context, "qas": questions}
     squad = tmp_path / "train.json"
@@ -131,3 +144,11 @@ def test_questions_and_the_sentences_with_their_answers(make, tmp_path):
         ("Which city did he leave?", "Then Dr. Watson left London."),
         ("How did he feel after that?", "He was tired."),
     ]
+    assert "question 4: answer 'tired' is not in" in capsys.readouterr().err
+
+
+def test_answers_of_what_is_not_in_the_layout_of_squad(make, tmp_path):
+    squad = tmp_path / "train.json"
+    squad.write_text("[1]")
+    with pytest.raises(InputError, match="train.json: neither in SQuAD's"):
+        make("--kind=answers", f"--input={squad}")
