@@ -118,7 +118,9 @@ def export_for_runtime(
     else:
         files = tokenizer_files(tokenizer, max_length=length)
         if labels:
-            files["labels.txt"] = "".join(f"{x}\n" for x in labels).encode()
+            # A label that has lines itself would move those after it.
+            lines = [" ".join(label.splitlines()) + "\n" for label in labels]
+            files["labels.txt"] = "".join(lines).encode()
     with new_folder(config.output, config.overwrite, MANIFEST) as folder:
         file = folder / (MODEL_FILE if huggingface else MODEL_FILES[kind])
         described: dict[str, Any]

@@ -25,7 +25,7 @@ def write(program, tokenizer):
             program,
             ExportConfig(model="m", output=path, kind="litert", **settings),
             tokenizer=tokenizer,
-            task={"labels": ["bad", "good"]},
+            task={"labels": ["very\nbad", "good\u2028enough", ""]},
         )
 
     return write
@@ -50,7 +50,8 @@ def test_vocabulary_comes_out_of_the_model(folder, tokenizer, tmp_path):
     with zipfile.ZipFile(folder / "model.tflite") as archive:
         assert archive.testzip() is None
         archive.extractall(tmp_path)
-    assert (tmp_path / "labels.txt").read_text() == "bad\ngood\n"
+    labels = (tmp_path / "labels.txt").read_text("utf-8")
+    assert labels == "very bad\ngood enough\n\n"
     text = "I have really seen 1,000 good movies"
     assert load_tokenizer(tmp_path).encode(text) == tokenizer.encode(text)
 
