@@ -15,6 +15,7 @@ from albert_tf.text.tokenizer_files import SETTINGS_FILE
 
 MODULES_FILE = "modules.json"
 _LENGTH_FILE = "sentence_bert_config.json"
+_SETTINGS_FILE = "config_sentence_transformers.json"
 _POOLING_FOLDER = "1_Pooling"
 _NORMALIZE_FOLDER = "2_Normalize"
 # As releases before 6 named the classes, which later ones read, too.
@@ -55,7 +56,7 @@ def settings_files(
             **{name: pooling == x for x, name in POOLINGS.items()},
         },
         _LENGTH_FILE: {"max_seq_length": max_length},
-        "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
+        _SETTINGS_FILE: {"similarity_fn_name": "cosine"},
     }
     return {
         path: json.dumps(values, indent=2) + "\n"
@@ -83,11 +84,15 @@ def read_pooling(folder: pathlib.Path) -> _Pooling:
         name = module["type"].rpartition(".")[2]
         if name == "Pooling":
             part = module["path"]
-            if pathlib.PurePath(part).name != part:
+            if pathlib.PurePath(part).name != part or part == "..":
                 raise InputError(f"{path} names {shown(part)}, not a folder")
             found += _modes(read_json(folder / part / "config.json"))
         elif name not in ("Transformer", "Normalize"):
             found.append(name)
+    settings = folder / _SETTINGS_FILE
+    key = "default_prompt_name"  # Of what they put before each text.
+    if settings.exists() and (name := read_json(settings).get(key)):
+        found.append(f"{key}={name}")
     for pooling in POOLINGS:
         if found == [pooling]:
             return pooling
@@ -112,7 +117,11 @@ def _modes(config: Mapping[str, Any]) -> list[Any]:
 
 
 def read_max_length(folder: pathlib.Path) -> float:
-    """Returns the length that texts are cut to, infinite if it is not known."""
+    """Returns the length that texts are cut to, infinite if it is not known.
+
+    Raises:
+      InputError: if a file cannot be read, or the length is less than 2.
+    """
     for name, key in (
         (_LENGTH_FILE, "max_seq_length"),
         (SETTINGS_FILE, "model_max_length"),
@@ -121,5 +130,10 @@ def read_max_length(folder: pathlib.Path) -> float:
         if path.exists():
             length = typed(read_json(path), key, float, None, str(path))
             if length is not None:
+                if length < 2:
+                    raise InputError(
+                        f"{path}: {key}={length} must be at least 2, to hold "
+                        "[CLS] and [SEP]"
+                    )
                 return length
     return math.inf

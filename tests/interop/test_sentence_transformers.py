@@ -59,6 +59,7 @@ def test_pooling(make, config, pooling):
         ({"pooling_mode": "cls"}, [POOLING, DENSE], "'cls', 'Dense' is not"),
         ({"pooling_mode": "cls"}, [TRANSFORMER], "no pooling is not supported"),
         ({}, [{**POOLING, "path": "../1"}], "names '../1', not a folder"),
+        ({}, [{**POOLING, "path": ".."}], "names '..', not a folder"),
         ({}, [{**POOLING, "path": 1}], "must be"),
         ({}, {}, "must be"),
         ({}, [{**POOLING, "path": "x"}], "x/config.json"),
@@ -69,6 +70,24 @@ def test_other_models_are_refused(make, config, modules, message):
     with pytest.raises(InputError) as error:
         read_pooling(folder)
     assert message in str(error.value)
+
+
+def test_default_prompt_is_refused(make):
+    folder = make({"pooling_mode": "cls"})
+    values = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="'default_prompt_name=query' is not"):
+        read_pooling(folder)
+    path.write_text('{"default_prompt_name": null}')
+    assert read_pooling(folder) == "cls"
+
+
+def test_length_without_room_for_a_text_is_refused(tmp_path):
+    path = tmp_path / "sentence_bert_config.json"
+    path.write_text('{"max_seq_length": 1}')
+    with pytest.raises(InputError, match="max_seq_length=1 must be at least 2"):
+        read_max_length(tmp_path)
 
 
 def test_length(tmp_path):
