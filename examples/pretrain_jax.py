@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import sys
 import time
 
 os.environ["KERAS_BACKEND"] = "jax"
@@ -28,6 +29,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.example_arrays import ExampleArrays
+from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrained import assign_weights
@@ -137,16 +139,16 @@ def make_step(model, objective, arguments):
 
 
 def save(state, folder, model):
-    """Writes the state, then the model; each appears when it is complete."""
-    leaves = jax.tree.leaves(jax.device_get(state))
-    temporary = folder / "state.new.npz"
-    np.savez(temporary, *leaves)
-    temporary.replace(folder / "state.npz")
+    """Writes the model, then the state; each appears when it is complete."""
     for variable, value in zip(
         model.trainable_variables, state["average"], strict=True
     ):
         variable.assign(value)
     model.save_pretrained(folder / "model")
+    leaves = jax.tree.leaves(jax.device_get(state))
+    temporary = folder / "state.new.npz"
+    np.savez(temporary, *leaves)
+    temporary.replace(folder / "state.npz")
 
 
 def restore(state, folder):
@@ -161,16 +163,18 @@ def restore(state, folder):
 def make_model(arguments, objective, tokenizer):
     """Creates the model, from scratch or from a checkpoint."""
     if not arguments.config and not arguments.init_from:
-        raise SystemExit("give --config or --init_from")
+        raise InputError("give --config or --init_from")
     keras.config.set_dtype_policy(arguments.precision)
     keras.utils.set_random_seed(arguments.seed)
     checkpoint = None
     if arguments.init_from:
         checkpoint = open_checkpoint(arguments.init_from, head="token_head")
+        config = checkpoint.config
     if arguments.config:
         config = AlbertConfig.from_json(arguments.config)
-    else:
-        config = checkpoint.config
+    if config.vocab_size != tokenizer.vocab_size:
+        pieces = f"vocab_size={config.vocab_size}, not {tokenizer.vocab_size}"
+        raise InputError(f"the model has {pieces} pieces, as the data")
     model = objective.make_model(config)
     if checkpoint:
         print(assign_weights(model, checkpoint, new_head=True))
@@ -183,16 +187,15 @@ def main():
     arguments = parse_arguments()
     data = ExampleArrays(arguments.input)
     folder = pathlib.Path(arguments.output)
-    folder.mkdir(parents=True, exist_ok=True)
     if arguments.objective_module:
         load_objective_module(arguments.objective_module)
-    objective = make_objective(
-        arguments.objective,
-        parse_values("--objective_settings", arguments.objective_settings),
-        pair_task=data.manifest["pair_task"],
-        mask_id=data.manifest["mask_id"],
-    )
+    name = arguments.objective
+    settings = parse_values("objective_settings", arguments.objective_settings)
+    task, mask = data.manifest["pair_task"], data.manifest["mask_id"]
+    objective = make_objective(name, settings, pair_task=task, mask_id=mask)
     model = make_model(arguments, objective, load_tokenizer(arguments.input))
+    if name not in ("mlm", "rtd"):  # Its heads are saved, too.
+        model.objective = {"objective": name, "objective_settings": settings}
     weights = [jnp.array(variable) for variable in model.trainable_variables]
     zeros = [jnp.zeros_like(weight) for weight in weights]
     state = {
@@ -202,6 +205,7 @@ def main():
         "average": [jnp.copy(x) for x in weights],
         "step": jnp.zeros([], jnp.int32),
     }
+    folder.mkdir(parents=True, exist_ok=True)
     state = restore(state, folder)
     step, size = int(state["step"]), arguments.train_batch_size
     run = make_step(model, objective, arguments)
@@ -237,4 +241,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"pretrain_jax: {error}")

@@ -15,6 +15,7 @@ from albert_tf.data.example_arrays import (
     ExampleArrays,
 )
 from albert_tf.data.records import pretraining_dataset
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
@@ -22,6 +23,28 @@ from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "pretrain_jax.py"
+OBJECTIVE = """
+import dataclasses
+from albert_tf.layers.core import dense
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
+from albert_tf.objectives.registry import register_objective
+
+class Model(AlbertPretrainer):
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        self.new_head = dense(config, 2, "new_head", "float32")
+        self.new_head.build((None, config.hidden_size))
+
+@register_objective
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Own(MaskedLanguageModeling):
+    name = "own"
+    heads = ("mlm_head", "sop_head", "new_head")
+
+    def make_model(self, config, **options):
+        return Model(config, **options)
+"""
 WITHOUT_TENSORFLOW = """
 import runpy, sys
 sys.modules["tensorflow"] = None
@@ -59,9 +82,12 @@ def config_file(tiny_model, tmp_path):
 
 @pytest.fixture
 def run_example(arrays, python_with):
-    """Returns `run(output, **flags)` -> lines, without TensorFlow."""
+    """Returns `run(output, **flags)` -> lines, without TensorFlow.
 
-    def run(output, **flags):
+    With `error`, the last line of standard error has to contain it.
+    """
+
+    def run(output, error="", **flags):
         python, environment = python_with("jax")
         flags = {"input": arrays, "output": output, "log_steps": 1} | flags
         result = subprocess.run(
@@ -76,7 +102,8 @@ def run_example(arrays, python_with):
             text=True,
             env={**environment, "JAX_PLATFORMS": "cpu"},
         )
-        assert result.returncode == 0, result.stderr
+        assert result.returncode == bool(error), result.stderr
+        assert error in [*result.stderr.splitlines(), ""][-2]
         lines = result.stdout.splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
@@ -199,3 +226,28 @@ def test_replaced_token_detection_resumes(
     pretrain(config)
     report = (tmp_path / "next" / "init.txt").read_text()
     assert "newly initialized" not in report
+
+
+@pytest.mark.backend
+def test_an_objective_of_your_own(run_example, config_file, tmp_path, records):
+    """Its heads are saved; a run that could not save repeats its steps."""
+    module = tmp_path / "own.py"
+    module.write_text(OBJECTIVE)
+    flags = {
+        **FLAGS,
+        "num_train_steps": 2,
+        "num_warmup_steps": 0,
+        "decay_steps": 0,
+        "config": config_file,
+        "objective": "own",
+        "objective_module": module,
+    }
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "model").write_text("")
+    run_example(run, error="pretrain_jax: ", **flags)
+    (run / "model").unlink()
+    assert len(run_example(run, **flags)) == 2
+    checkpoint = open_checkpoint(run / "model")
+    assert checkpoint.objective["objective"] == "own"
+    assert "new_head/bias" in checkpoint.objective_arrays
