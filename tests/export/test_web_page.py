@@ -261,6 +261,20 @@ def test_labels(browser, make_page, make_finetuned):
 
 
 @pytest.mark.peer
+@pytest.mark.parametrize("pair", ["The plot was seen. " * 4, " "])
+def test_labels_of_pairs(browser, make_page, make_finetuned, pair):
+    """The longer text is cut, and no text has no [SEP]."""
+    source = make_finetuned("mrpc", max_seq_length=20)
+    folder = make_page(source)
+    text = "A good movie"
+    record, _ = prediction(source, folder, {"text": text, "pair": pair})
+    with serving(folder) as address:
+        opened(browser, address)
+        found = dict(results(browser, text, pair))
+    assert found == pytest.approx(record["probabilities"], abs=TOLERANCE)
+
+
+@pytest.mark.peer
 def test_labels_of_words(browser, make_page, make_finetuned):
     """A text longer than a sequence, and a word longer than one."""
     source = make_finetuned("ner", max_seq_length=12)
