@@ -101,6 +101,7 @@ class StudyData:
                 output=self.records(order),
                 tokenizer=tokenizer,
                 max_seq_length=scale.max_seq_length,
+                ngram=scale.ngram,
                 max_predictions_per_seq=scale.max_predictions_per_seq,
                 sentence_order=order,
                 heldout_fraction=fraction,

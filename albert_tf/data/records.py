@@ -51,7 +51,7 @@ from albert_tf.training.input import MISCOUNTED, batch_options
 
 # A model whose accuracy is less than this many times that of the most frequent
 # token has not left the plateau (docs/training.md, Training small models).
-PLATEAU = 2.0
+PLATEAU = 3.0
 
 
 @dataclasses.dataclass(frozen=True)
