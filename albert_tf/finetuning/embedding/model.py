@@ -64,6 +64,7 @@ class AlbertSentenceEncoder(TaskModel):
             rematerialize=rematerialize,
             dtype=self.dtype_policy,
         )
+        self._last_num_texts = 0
         self.built = True
 
     def call(self, inputs, training=False):
@@ -73,6 +74,15 @@ class AlbertSentenceEncoder(TaskModel):
         rows = {n: ops.reshape(x, (-1, length)) for n, x in inputs.items()}
         means = self.encoder.mean_output(rows, training=training)
         return ops.reshape(means, (*examples, self.config.hidden_size))
+
+    def _arrays(self, x, y, sample_weight, batch_size):
+        count = self._num_texts(x)
+        if count and count != self._last_num_texts:
+            # TensorFlow would trace a function of inputs of both ranks.
+            self.train_function = self.test_function = None
+            self.predict_function = None
+            self._last_num_texts = count
+        return super()._arrays(x, y, sample_weight, batch_size)
 
     def _sequences(self, preprocessor, texts, y, sample_weight):
         count = len(texts)
