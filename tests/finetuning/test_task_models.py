@@ -176,6 +176,7 @@ def test_a_saved_model_is_a_fine_tuned_one(make, name, tmp_path):
         ("words", ["a b"], [["O"]], "sentence 0 has 2 words, but 1 labels"),
         ("words", ["a b"], ["O X"], "label 'X'"),
         ("words", (["a"], ["b"]), None, "takes one text, not 2"),
+        ("classes of pairs", ["a"], ["good"], "takes a tuple of 2 lists"),
         ("answers", (["a"], ["b"]), (["c"], [0]), "does not start at chara"),
         ("answers", (["a"], ["b"]), (["", [0]]), "must be a tuple"),
         ("answers", (["a"], ["b"]), ([""], [0]), "requires head='joint'"),
@@ -186,3 +187,12 @@ def test_invalid_arguments(make, name, x, y, message):
     model, _, _ = make(name)
     with pytest.raises(InputError, match=message):
         model.fit(x, y, verbose=0)
+
+
+def test_a_sentence_encoder_takes_texts_after_pairs_and_pairs_after_texts(make):
+    model, pairs, y = make("pairs")
+    model.fit(pairs, y, verbose=0)
+    alone = [model.predict(part, verbose=0) for part in pairs]
+    together = model.predict(pairs, verbose=0)
+    np.testing.assert_allclose(np.stack(alone, 1), together, atol=1e-6)
+    model.evaluate(pairs, y, verbose=0)

@@ -63,11 +63,9 @@ class TextModel(LabelHeadModel):
 
     def _check_texts(self, num_texts: int) -> Tokenizer:
         tokenizer = super()._check_texts(num_texts)
-        pairs = self.TASK_HEAD != "cls"
-        if self.task_config is not None:
-            pairs = self.task_config.source.get("pair") is not None
-        elif not pairs:
+        if self.task_config is None:
             return tokenizer
+        pairs = self.task_config.source.get("pair") is not None
         if pairs != (num_texts == 2):
             takes = "two texts: a tuple (first, second)"
             raise InputError(
@@ -133,6 +131,7 @@ class AlbertPairClassifier(TextModel):
     """
 
     HEAD = "pair_head"
+    NUM_TEXTS = (2,)
     TASK_HEAD = "pair_features"
     WIDTH = 4
     NAME = "pair_classifier"
