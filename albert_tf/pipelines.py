@@ -63,7 +63,7 @@ class _Pipeline:
         if head and head not in checkpoint.components:
             advice = "use another pooling, such as mean"
             if head != "pooler":
-                advice = "give a pretrained model, not a fine-tuned one"
+                advice = "give a model that was pretrained with it"
             raise InputError(
                 f"{checkpoint.source} ({checkpoint.format}) has no {head}; "
                 f"{advice}"

@@ -206,11 +206,11 @@ def test_models_without_what_is_needed(checkpoint, tmp_path):
     model = AlbertPretrainer.from_pretrained(checkpoint, sop_head=False)
     model.save_pretrained(tmp_path / "mlm", model.tokenizer)
     albert_tf.FillMask(tmp_path / "mlm")
-    with pytest.raises(InputError, match="has no sop_head; give a pretrained"):
+    with pytest.raises(InputError, match="has no sop_head; give a model that"):
         albert_tf.SentenceOrder(tmp_path / "mlm")
     classifier = AlbertClassifier(model.config, num_labels=2)
     classifier.save_pretrained(tmp_path / "tuned", model.tokenizer)
-    with pytest.raises(InputError, match="has no mlm_head; give a pretrained"):
+    with pytest.raises(InputError, match="has no mlm_head; give a model that"):
         albert_tf.FillMask(tmp_path / "tuned")
     encoder = AlbertEncoder(model.config, pooler=False)
     encoder.save_pretrained(tmp_path / "no_pooler", model.tokenizer)
