@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.objectives import registry
 from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
 )
@@ -194,6 +195,18 @@ def test_records_with_sentence_order_need_no_term_of_it(batch, config):
 def test_terms_that_are_not_as_declared(batch, config, changed, message):
     with pytest.raises(InputError, match=message):
         computed(Mine(changed=changed), batch, config)
+
+
+def test_a_score_beside_guessing_is_not_guessing(monkeypatch):
+    class Other(Mine):
+        baselines = {"other_accuracy": ("mlm_accuracy", "first term")}
+
+    monkeypatch.setitem(registry._OBJECTIVES, "other", Other)
+    assert registry.is_baseline("rtd_chance")
+    assert not registry.is_baseline("mlm_accuracy")
+    scores = {"mlm_accuracy": 0.5, "mlm_unigram_accuracy": 0.1}
+    found = registry.baselines_of("mlm_accuracy", scores)
+    assert found == {"most frequent token": 0.1}
 
 
 def test_rtd_needs_the_id_of_the_mask(batch, config):
