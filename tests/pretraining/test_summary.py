@@ -143,7 +143,7 @@ def test_end_summary_of_a_run_without_steps():
 
 def test_plateau_is_a_warning(caplog):
     for scores in (
-        {"mlm_accuracy": 0.11, "mlm_unigram_accuracy": 0.05},
+        {"mlm_accuracy": 0.16, "mlm_unigram_accuracy": 0.05},
         {"mlm_accuracy": 0.01},  # no manifest
         {"mlm_unigram_accuracy": 0.05},
         {},
