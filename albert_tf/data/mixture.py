@@ -192,7 +192,10 @@ def create_mixture(
         finished = None
         if not config.overwrite:
             finished = _find_finished(corpus_config, files[corpus.name])
-        manifests[corpus.name] = finished or create(corpus_config)
+        try:
+            manifests[corpus.name] = finished or create(corpus_config)
+        except InputError as error:
+            raise InputError(f"corpus {corpus.name}: {error}") from None
     manifest = build_mixture_manifest(
         {corpus.name: corpus.weight for corpus in corpora}, manifests
     )

@@ -295,6 +295,13 @@ def test_an_interrupted_mixture_keeps_its_finished_corpora(
     assert contents(folder / "books") != before
 
 
+def test_an_error_names_the_corpus(make_mixture, corpus, tmp_path):
+    (tmp_path / "short.txt").write_text("One.\n\nTwo.\n")
+    patterns = f"wiki=1:{corpus}/a.txt,short=1:{tmp_path}/short.txt"
+    with pytest.raises(InputError, match="^corpus short: .* no pair of segm"):
+        make_mixture(input=patterns)
+
+
 def test_overlapping_corpora_and_other_files_are_errors(
     make_mixture, corpus, tmp_path
 ):
