@@ -166,7 +166,7 @@ def _facts(
         "name": values["origin"]["name"],
         "modes": _MODES[architecture],
         "labels": [*config.get("id2label", {}).values()],
-        "regression": config.get("problem_type") == "regression",
+        "problem_type": config.get("problem_type"),
         "pair": task.get("source", {}).get("pair") is not None,
         "longest": longest,
         "longest_option": min(longest_option, longest - 3),

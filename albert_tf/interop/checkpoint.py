@@ -58,11 +58,13 @@ class HeadSettings:
       num_labels: number of classes; 1 means regression.
       labels: names of the classes in order, or None.
       dropout: dropout rate before the head.
+      multi_label: whether a text may have several classes, or none.
     """
 
     num_labels: int = 1
     labels: tuple[str, ...] | None = None
     dropout: float = 0.1
+    multi_label: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

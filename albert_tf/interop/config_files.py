@@ -43,6 +43,8 @@ for _name in ("project_equal_sizes", *_VARIANTS):
 
 # `model_type` of models that transformers must not open as ALBERT.
 OUR_MODEL_TYPE = "albert_tf"
+# The `problem_type` with which transformers computes sigmoids.
+MULTI_LABEL = "multi_label_classification"
 
 HF_ARCHITECTURES = {
     "AlbertForSequenceClassification": "classifier_head",
@@ -131,6 +133,7 @@ def head_from_huggingface(
         num_labels=len(labels) if labels else 2,
         labels=names,
         dropout=check_dropout(dropout, "classifier_dropout_prob", source),
+        multi_label=values.get("problem_type") == MULTI_LABEL,
     )
 
 

@@ -22,6 +22,7 @@ from albert_tf.interop.checkpoint import (
 )
 from albert_tf.interop.config_files import (
     HF_ARCHITECTURES,
+    MULTI_LABEL,
     OUR_MODEL_TYPE,
     config_from_huggingface,
     config_to_huggingface,
@@ -180,6 +181,8 @@ def huggingface_config(
         values["label2id"] = {label: i for i, label in enumerate(labels)}
         if checkpoint.head.num_labels == 1:
             values["problem_type"] = "regression"
+        elif checkpoint.head.multi_label:
+            values["problem_type"] = MULTI_LABEL
     return values
 
 

@@ -141,6 +141,7 @@ class AlbertModel(keras.Model):
             refuse_quantization(self.dtype_policy.quantization_mode)
         self.config = config
         self.head_dropout = 0.1
+        self.multi_label = False
         self.vocabulary = Vocabulary()
         self.load_report = ""
 
@@ -223,7 +224,9 @@ class AlbertModel(keras.Model):
         model = cls(checkpoint.config, **from_file | arguments)
         # Head arguments that the checkpoint does not have imply a new head.
         implied = bool(set(cls.HEAD_ARGUMENTS) - set(from_file))
-        report = assign_weights(model, checkpoint, new_head or implied)
+        new_head = new_head or implied
+        report = assign_weights(model, checkpoint, new_head)
+        model.multi_label = checkpoint.head.multi_label and not new_head
         model.vocabulary = checkpoint.vocabulary
         if model.vocabulary.problem:
             _logger.warning("no tokenizer: %s", model.vocabulary.problem)

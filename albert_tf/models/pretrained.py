@@ -126,6 +126,7 @@ def checkpoint_of(model) -> Checkpoint:
             num_labels=num_labels,
             labels=getattr(model, "labels", None),
             dropout=model.head_dropout,
+            multi_label=model.multi_label,
         ),
         vocabulary=model.vocabulary,
         source=type(model).__name__,

@@ -19,6 +19,7 @@ from albert_tf.exporting.huggingface_layout import INPUT_NAMES
 from albert_tf.exporting.manifest import read_export
 from albert_tf.finetuning.batches import prediction_batches
 from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.text.tokenizer_files import load_tokenizer
 
 onnxruntime = pytest.importorskip(
@@ -272,6 +273,24 @@ def test_labels_of_pairs(browser, make_page, make_finetuned, pair):
         opened(browser, address)
         found = dict(results(browser, text, pair))
     assert found == pytest.approx(record["probabilities"], abs=TOLERANCE)
+
+
+@pytest.mark.peer
+def test_labels_that_do_not_exclude_each_other(
+    browser, make_page, config, tokenizer, tmp_path
+):
+    model = AlbertClassifier(config, num_labels=3, labels=["a", "b", "c"])
+    model.multi_label = True
+    model.save_pretrained(tmp_path / "several", tokenizer)
+    folder = make_page(tmp_path / "several")
+    run, _ = session_of(folder)
+    with serving(folder) as address:
+        opened(browser, address)
+        found = results(browser, "A good movie")
+    [logits] = run("A good movie")[0]["logits"]
+    probabilities = 1 / (1 + np.exp(-logits))
+    expected = dict(zip("abc", probabilities.tolist(), strict=True))
+    assert dict(found) == pytest.approx(expected, abs=TOLERANCE)
 
 
 @pytest.mark.peer

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import shutil
 
 import keras
 import numpy as np
@@ -146,6 +147,20 @@ def test_labels_of_a_checkpoint():
     assert model.labels == ("x", "y", "z")
     assert model.head_dropout == 0.4
     assert "newly initialized" not in model.load_report
+
+
+def test_labels_that_do_not_exclude_each_other(edited, tmp_path):
+    """transformers reads from `problem_type` to compute sigmoids."""
+    shutil.copytree(LABELLED, tmp_path / "several")
+    with edited(tmp_path / "several/config.json") as config:
+        config["problem_type"] = "multi_label_classification"
+    for new_head, kind in ((False, config["problem_type"]), (True, None)):
+        model = AlbertClassifier.from_pretrained(
+            tmp_path / "several", num_labels=3, new_head=new_head
+        )
+        model.save_pretrained(tmp_path / "saved")
+        saved = json.loads((tmp_path / "saved/config.json").read_text())
+        assert saved.get("problem_type") == kind
 
 
 def test_another_number_of_labels():
