@@ -177,6 +177,11 @@ class Objective(abc.ABC):
         weights = self.weights(batch)
         tokens = ops.sum(ops.cast(batch["input_mask"], "float32"))
         loss, metrics = 0.0, {TOKENS: ops.stack([tokens, 1.0])}
+        if missing := terms.keys() - weights.keys():
+            raise InputError(
+                f"objective={self.name}: `terms` has {', '.join(missing)}, and "
+                "`weights` must have it, too"
+            )
         for name, term in terms.items():
             total = _sum(f"{name}_loss", term.losses, weights[name])
             count = ops.sum(weights[name])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from albert_tf.finetuning.config import TaskModuleConfig
 from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ServeConfig:
+class ServeConfig(TaskModuleConfig):
     """The model, the address and the limits of a server."""
 
     model: str = dataclasses.field(

@@ -29,6 +29,7 @@ def serve(
     # Before the model is loaded, which takes longer.
     listener = _bind(config.host, config.port)
     with listener:
+        config.load_task_module()
         model = load_served_model(
             config.model, config.max_batch_size, config.runtime
         )

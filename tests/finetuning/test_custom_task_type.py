@@ -6,6 +6,9 @@ import pathlib
 import random
 import re
 import shlex
+import signal
+import time
+import urllib.request
 
 import pytest
 
@@ -45,7 +48,9 @@ def module(own_registry, tmp_path):
 
 
 @pytest.mark.long
-def test_commands_train_predict_and_export(checkpoint, run_albert, tmp_path):
+def test_commands_train_predict_serve_and_export(
+    checkpoint, run_albert, begin_albert, monkeypatch, tmp_path
+):
     """Every command runs in its own process and finds the file."""
 
     def albert(command, status=0):
@@ -86,6 +91,18 @@ def test_commands_train_predict_and_export(checkpoint, run_albert, tmp_path):
     assert record["label"] == "5"
     scores = albert(f"evaluate --model=run --input=stars.tsv --json {own}")
     assert json.loads(scores)["closeness"] == saved["scores"]["closeness"]
+
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "serve.log"
+    server = begin_albert("serve", "--model=run", "--port=0", own, log=log)
+    while not (address := re.search(r"http://[\d.:]+\d", log.read_text())):
+        os.kill(server.process, 0)
+        time.sleep(0.1)
+    body = json.dumps({"inputs": text}).encode()
+    with urllib.request.urlopen(f"{address[0]}/predict", body) as answer:
+        assert json.load(answer)["outputs"][0]["label"] == "5"
+    os.kill(server.process, signal.SIGKILL)
+    server.end()
 
     for kind in ("task", "litert"):
         albert(f"export --kind={kind} --model=run --output={kind} {own}")

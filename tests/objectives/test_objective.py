@@ -197,6 +197,12 @@ def test_terms_that_are_not_as_declared(batch, config, changed, message):
         computed(Mine(changed=changed), batch, config)
 
 
+def test_a_term_without_weights(batch, config, monkeypatch):
+    monkeypatch.setattr(Mine, "weights", lambda self, batch: {})
+    with pytest.raises(InputError, match="`terms` has mlm, and `weights` must"):
+        computed(Mine(), batch, config)
+
+
 def test_a_score_beside_guessing_is_not_guessing(monkeypatch):
     class Other(Mine):
         baselines = {"other_accuracy": ("mlm_accuracy", "first term")}
