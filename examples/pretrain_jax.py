@@ -173,8 +173,8 @@ def make_model(arguments, objective, tokenizer):
     if arguments.config:
         config = AlbertConfig.from_json(arguments.config)
     if config.vocab_size != tokenizer.vocab_size:
-        pieces = f"vocab_size={config.vocab_size}, not {tokenizer.vocab_size}"
-        raise InputError(f"the model has {pieces} pieces, as the data")
+        known = f"{tokenizer.vocab_size} pieces, the model {config.vocab_size}"
+        raise InputError(f"the vocabulary of the data has {known}")
     model = objective.make_model(config)
     if checkpoint:
         print(assign_weights(model, checkpoint, new_head=True))

@@ -126,9 +126,9 @@ SCALES: Mapping[Scale, ScaleSettings] = {
         train_pairs=4000,
         dev_pairs=1000,
     ),
-    # Short records and single masked words: of 128 tokens, with up to three
-    # words masked together, two layers were still on the plateau after 40 M
-    # tokens of Wikipedia (15 % of masked words); so they leave it after 5 M.
+    # With short records and single masked words, two layers leave the plateau
+    # after 5 to 15 M tokens of Wikipedia. With 128 tokens, and up to three
+    # words masked together, they were still on it after 40 M (15.0 %).
     "hours": ScaleSettings(
         hidden_size=192,
         num_hidden_layers=2,
