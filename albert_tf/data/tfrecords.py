@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import gzip
-import itertools
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,12 +30,6 @@ FEATURE_OF_INPUT = {
     "masked_lm_weights": "masked_lm_weights",
     "sentence_order_labels": "next_sentence_labels",
 }
-
-# Field numbers of the messages in tensorflow/core/example: an `Example` has a
-# map of features, a `Feature` has one of the lists, and a list has values.
-_FEATURES = _ENTRY = _NAME = _VALUES = 1
-_FEATURE = 2
-_FLOAT_LIST, _INT64_LIST = 2, 3
 
 # The messages of tensorflow/core/example: name -> fields from 1 on. Importing
 # them from TensorFlow takes seconds. A map is a list of its entries.
@@ -116,80 +109,24 @@ def serialize_examples(
       The records, byte for byte as TensorFlow's deterministic serialization.
     """
     columns = [
-        _serialize_feature(name, features[name]) for name in sorted(features)
+        _entries(name, feature) for name, feature in sorted(features.items())
     ]
     return [
-        _length_delimited(_FEATURES, b"".join(entries))
+        _example_class()(features={"feature": entries}).SerializeToString()
         for entries in zip(*columns, strict=True)
     ]
 
 
-def _serialize_feature(name: str, feature: np.ndarray | Ragged) -> list[bytes]:
-    """Returns each example's entry for a feature in its map of features."""
-    if not isinstance(feature, Ragged):
-        splits = np.arange(len(feature) + 1) * feature.shape[1]
-        feature = Ragged(feature.ravel(), splits)
-    if feature.values.dtype.kind == "f":
-        kind, content = _FLOAT_LIST, feature.values.astype("<f4").tobytes()
-        splits = 4 * feature.splits
-    else:
-        kind = _INT64_LIST
-        content, offsets = _encode_varints(feature.values)
-        splits = offsets[feature.splits]
-    rows = [
-        content[start:end] for start, end in itertools.pairwise(splits.tolist())
-    ]
-    return [_feature_header(name, kind, len(row)) + row for row in rows]
-
-
-def _encode_varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """Encodes integers as base-128 varints.
-
-    Returns:
-      The concatenated bytes, and int64 `[values + 1]`, the offset of each
-      value.
-    """
-    if values.min(initial=0) >= 0 and values.max(initial=0) < 0x80:
-        return values.astype(np.uint8).tobytes(), np.arange(len(values) + 1)
-    # Negative numbers are encoded in two's complement.
-    rest = values.astype(np.uint64)
-    sizes = np.ones(len(rest), np.int64)
-    for bits in range(7, int(rest.max()).bit_length(), 7):
-        sizes += rest >= 1 << bits
-    splits = np.append(0, np.cumsum(sizes))
-    encoded = np.empty(splits[-1], np.uint8)
-    offsets = splits[:-1]
-    while len(offsets):
-        last = rest < 0x80
-        encoded[offsets] = np.where(last, rest, rest & 0x7F | 0x80)
-        rest, offsets = rest[~last] >> 7, offsets[~last] + 1
-    return encoded.tobytes(), splits
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _feature_header(name: str, kind: int, size: int) -> bytes:
-    """Returns an entry of the map of features without its `size` value bytes.
-
-    The entry has the name and a `Feature`, which has a list of some kind, which
-    has the values.
-    """
-    values = bytes(size)
-    packed = _length_delimited(_VALUES, values) if size else b""
-    feature = _length_delimited(kind, packed)
-    entry = _length_delimited(_NAME, name.encode())
-    entry += _length_delimited(_FEATURE, feature)
-    return _length_delimited(_ENTRY, entry).removesuffix(values)
-
-
-def _length_delimited(field: int, content: bytes) -> bytes:
-    """Encodes a field of bytes or of a message."""
-    size = len(content)
-    header = bytearray([field << 3 | 2])
-    while size >= 0x80:
-        header.append(size & 0x7F | 0x80)
-        size >>= 7
-    header.append(size)
-    return bytes(header) + content
+def _entries(
+    name: str, feature: np.ndarray | Ragged
+) -> Iterator[dict[str, Any]]:
+    """Yields each example's entry for a feature in its map of features."""
+    for row in feature:
+        if row.dtype.kind == "f":
+            value = {"floats": {"value": row.tolist()}}
+        else:
+            value = {"ints": {"value": row.astype(np.int64).tolist()}}
+        yield {"key": name, "value": value}
 
 
 def frame_records(records: Sequence[bytes]) -> list[bytes]:
