@@ -16,6 +16,7 @@ from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
 )
+from albert_tf.text.packing import Segment, pack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,34 +60,29 @@ def pack_pairs(
       table: special ids and word starts of the vocabulary.
       max_seq_length: length of a packed pair.
     """
-    column = ops.arange(max_seq_length)
-    first_sep = pairs.a_lengths[:, None] + 1
-    b_lengths = pairs.b_lengths[:, None]
-    last_sep = first_sep + b_lengths + ops.integers(b_lengths > 0)
-    in_a = (column > 0) & (column < first_sep)
-    in_b = (column > first_sep) & (column < last_sep)
-    is_text = in_a | in_b
-    is_sep = (column == first_sep) | (column == last_sep)
-    source = column + ops.where(
-        in_a,
-        pairs.a_starts[:, None] - 1,
-        pairs.b_starts[:, None] - first_sep - 1,
+    sequences = pack(
+        ops,
+        table,
+        [
+            Segment(tokens, pairs.a_starts, pairs.a_lengths),
+            Segment(tokens, pairs.b_starts, pairs.b_lengths),
+        ],
+        max_seq_length,
+        drop_empty=True,
     )
-    input_ids = ops.gather(tokens, ops.where(is_text, source, 0))
-    input_ids = ops.where(is_text, input_ids, table.pad_id)
-    input_ids = ops.where(is_sep, table.sep_id, input_ids)
-    input_ids = ops.where(column == 0, table.cls_id, input_ids)
-    # Without sentence order, documents in A are joined by [SEP].
-    is_text = is_text & (input_ids != table.sep_id)
-    input_mask = column <= last_sep
+    input_ids = sequences["input_word_ids"]
+    input_mask = sequences["input_mask"] > 0
+    is_special = (input_ids == table.cls_id) | (input_ids == table.sep_id)
+    is_text = input_mask & ~is_special
     starts_word = ops.gather(table.word_starts, input_ids)
+    separators = 1 + ops.integers(pairs.b_lengths > 0)
     return PackedPairs(
         input_ids=input_ids,
         input_mask=input_mask,
-        segment_ids=input_mask & (column > first_sep),
-        token_boundary=input_mask & (~is_text | starts_word),
+        segment_ids=sequences["input_type_ids"] > 0,
+        token_boundary=input_mask & (is_special | starts_word),
         is_text=is_text,
-        lengths=last_sep[:, 0] + 1,
+        lengths=1 + pairs.a_lengths + pairs.b_lengths + separators,
     )
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.text.packing import pack, pack_to_longest
+from albert_tf.text.packing import pack_to_longest
 from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
 Preprocessor = GraphPreprocessor | EagerPreprocessor
@@ -93,20 +93,14 @@ def text_sequences(
       The inputs of the encoder, padded to the longest sequence; eagerly as
       arrays.
     """
-    ops, tokenizer = preprocessor.ops, preprocessor.tokenizer
-    segments = [preprocessor.segment(text) for text in texts]
-    sequences = pack_to_longest(
-        ops, tokenizer, segments, max_seq_length, multiple=multiple
+    return pack_to_longest(
+        preprocessor.ops,
+        preprocessor.tokenizer,
+        [preprocessor.segment(text) for text in texts],
+        max_seq_length,
+        multiple=multiple,
+        drop_empty=True,
     )
-    if len(segments) == 1:
-        return sequences
-    length = ops.shape(sequences["input_word_ids"])[1]
-    single = pack(ops, tokenizer, segments[:1], length)
-    is_single = segments[1].lengths[:, None] == 0
-    return {
-        name: ops.where(is_single, single[name], x)
-        for name, x in sequences.items()
-    }
 
 
 def split(texts: tf.Tensor) -> tf.RaggedTensor:

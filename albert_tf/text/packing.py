@@ -42,7 +42,12 @@ def longest_sequence(ops: Any, segments: Sequence[Segment]) -> Any:
 
 
 def pack(
-    ops: Any, tokenizer: Any, segments: Sequence[Segment], seq_length: Any
+    ops: Any,
+    tokenizer: Any,
+    segments: Sequence[Segment],
+    seq_length: Any,
+    *,
+    drop_empty: bool = False,
 ) -> dict[str, Any]:
     """Packs one or two segments, as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
@@ -56,13 +61,17 @@ def pack(
       tokenizer: the tokenizer, for its special ids.
       segments: one or two segments of the same batch.
       seq_length: length to trim and pad to; an int or an int32 scalar.
+      drop_empty: whether an empty second segment has no `[SEP]`.
 
     Returns:
       Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
       `[batch, seq]`; mask and types are 0 at padding.
     """
     lengths = [segment.lengths for segment in segments]
-    budget = seq_length - 1 - len(segments)
+    separators = [1] * len(segments)
+    if drop_empty and len(segments) == 2:
+        separators[1] = ops.integers(lengths[1] > 0)
+    budget = seq_length - 1 - sum(separators)
     if len(segments) == 2:
         first, second = lengths
         second = ops.minimum(second, ops.maximum(budget // 2, budget - first))
@@ -78,14 +87,19 @@ def pack(
     position = ops.arange(seq_length)[None]
     index = ops.where(position == 0, cls, pad)
     segment_begin = begin = 1
-    for segment, length in zip(segments, lengths, strict=True):
+    for segment, length, separator in zip(
+        segments, lengths, separators, strict=True
+    ):
         end = begin + length[:, None]
+        following = end + ops.reshape(separator, [-1, 1])
         source = pooled + segment.starts[:, None]
         inside = (position >= begin) & (position < end)
         index = ops.where(inside, source + position - begin, index)
-        index = ops.where(position == end, sep, index)
+        index = ops.where(
+            (position >= end) & (position < following), sep, index
+        )
         pooled += ops.shape(segment.ids)[0]
-        segment_begin, begin = begin, end + 1
+        segment_begin, begin = begin, following
     mask = position < begin
     is_second = position >= segment_begin if len(segments) == 2 else False
     return {
@@ -102,6 +116,7 @@ def pack_to_longest(
     max_length: Any,
     *,
     multiple: int = 1,
+    drop_empty: bool = False,
 ) -> dict[str, Any]:
     """Packs segments, and pads only to the longest sequence; see `pack`.
 
@@ -111,10 +126,12 @@ def pack_to_longest(
       segments: one or two segments of the same batch.
       max_length: maximum length.
       multiple: the length is rounded up to a multiple of it.
+      drop_empty: see `pack`.
     """
     longest = longest_sequence(ops, segments)
     longest += -longest % multiple
-    return pack(ops, tokenizer, segments, ops.minimum(longest, max_length))
+    length = ops.minimum(longest, max_length)
+    return pack(ops, tokenizer, segments, length, drop_empty=drop_empty)
 
 
 def as_tensors(rows: dict[str, np.ndarray], kind: str) -> dict[str, Any]:
