@@ -17,7 +17,7 @@ from albert_tf.finetuning.class_weights import (
 )
 from albert_tf.finetuning.data import FILES
 from albert_tf.finetuning.library_datasets import SOURCES
-from albert_tf.finetuning.registry import known_tasks
+from albert_tf.finetuning.registry import known_tasks, load_task_module
 from albert_tf.finetuning.task_config import TaskConfig, TaskSettings
 from albert_tf.settings import (
     EVALUATION,
@@ -60,9 +60,6 @@ class TaskModuleConfig:
           InputError: if it cannot be imported.
         """
         if self.task_module is not None:
-            # Imported here, so that flag errors do not wait for TensorFlow.
-            from albert_tf.finetuning.registry import load_task_module
-
             load_task_module(self.task_module)
 
 

@@ -43,7 +43,7 @@ class Features:
       token_padding: padding value of each token column.
       metadata: values that a task type needs to make predictions, besides the
         model's outputs, one for each example that was read; not part of
-        batches, and not cached.
+        batches.
     """
 
     ids: np.ndarray

@@ -126,7 +126,7 @@ class FinetuneRun:
 def open_runs(
     configs: Sequence[FinetuneConfig], task_config: TaskConfig, files: TaskFiles
 ) -> list[FinetuneRun]:
-    """Prepares runs that share a task and its data; writes only to the cache.
+    """Prepares runs that share a task and its data; writes nothing.
 
     Args:
       configs: settings of the runs, which differ in output and seed.
