@@ -7,11 +7,17 @@ Folders that transformers.js and optimum open: `config.json`, `tokenizer.json`,
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_package
+from albert_tf.exporting.runtime_formats import (
+    purpose_of,
+    save,
+    save_quantized,
+)
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.model import (
     AlbertQuestionAnswering,
@@ -31,6 +37,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import checkpoint_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.runtimes.ids_program import IdsProgram
+from albert_tf.runtimes.onnx_graph import onnx_model
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import huggingface_files
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, wordpiece_json
@@ -110,7 +117,21 @@ def _forward(model, inputs):
     return {"last_hidden_state": states, "logits": logits}
 
 
-def rename_inputs(onnx, model: Any) -> None:
+def write_huggingface_models(
+    program: IdsProgram, folder: pathlib.Path, packed: bool
+) -> list[str]:
+    """Writes a float32 and an int8 model; returns their output names."""
+    onnx = import_package("onnx", purpose_of("onnx"))
+    model = onnx_model(program, purpose=purpose_of("onnx"), packed=packed)
+    _rename_inputs(onnx, model)
+    (folder / MODEL_FILE).parent.mkdir()
+    save(onnx, model, folder / MODEL_FILE)
+    _quantize_table(onnx, model)
+    save_quantized(model, folder / QUANTIZED_FILE)
+    return [output.name for output in model.graph.output]
+
+
+def _rename_inputs(onnx, model: Any) -> None:
     """Gives an ONNX model Hugging Face's inputs, in int64, in place."""
     casts = []
     for tensor in model.graph.input:
@@ -129,7 +150,7 @@ def rename_inputs(onnx, model: Any) -> None:
     _prepend(model, casts)
 
 
-def quantize_table(onnx, model: Any) -> None:
+def _quantize_table(onnx, model: Any) -> None:
     """Stores an ONNX model's word embeddings in int8, in place.
 
     Each row has a scale. Runtimes decode the table when they load it, so it is

@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import keras
@@ -109,21 +109,17 @@ class _Export(_ExportExtras):
     tokenizer: _Tokenizer | None
 
 
-# Libraries that write an export, in addition to Keras and TensorFlow.
-_WRITERS = {
-    "onnx": ("onnx",),
-    "openvino": ("onnx", "openvino"),
-    "web": ("onnx",),
-}
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """Returns the versions of the libraries that write an export.
 
-
-def versions(kind: str) -> dict[str, str]:
-    """Returns the versions of the libraries that write this kind of export."""
+    Args:
+      packages: those besides Keras and TensorFlow.
+    """
     return {
         "albert_tf": importlib.metadata.version("albert-tf"),
         "keras": keras.__version__,
         "tensorflow": tf.__version__,
-        **{x: importlib.metadata.version(x) for x in _WRITERS.get(kind, ())},
+        **{x: importlib.metadata.version(x) for x in packages},
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from albert_tf.exporting.config import IDS_KINDS
 from albert_tf.exporting.manifest import Origin, versions, write_manifest
+from albert_tf.exporting.runtime_formats import FORMATS, Format
 
 _ENCODER = """\
 import tensorflow as tf
@@ -79,26 +80,6 @@ from mediapipe.tasks.python import text
 with text.{task}.create_from_model_path("{file}") as model:
     print(model.{method}("A sentence."))"""
 
-_ONNX = """\
-import numpy as np
-import onnxruntime
-
-session = onnxruntime.InferenceSession("{file}")
-{inputs}
-for output, values in zip(session.get_outputs(), session.run(None, inputs)):
-    print(output.name, values.shape)"""
-
-_OPENVINO = """\
-import numpy as np
-import openvino
-
-# For the speed of bfloat16 where the CPU has it: "bf16" instead of "f32".
-precision = {{"INFERENCE_PRECISION_HINT": "f32"}}
-model = openvino.Core().compile_model("{file}", "CPU", precision)
-{inputs}
-for output, values in model(inputs).items():
-    print(output.get_any_name(), values.shape)"""
-
 # [CLS], a piece and [SEP], as `albert_tf.load_tokenizer(".")` returns them.
 _ROW = {
     "input_word_ids": "[[2, 5, 3]]",
@@ -142,12 +123,7 @@ def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
             )
             programs.append(("MediaPipe", code))
         return programs
-    if kind in ("onnx", "openvino", "web"):
-        name, program = {
-            "onnx": ("ONNX Runtime", _ONNX),
-            "web": ("ONNX Runtime", _ONNX),
-            "openvino": ("OpenVINO", _OPENVINO),
-        }[kind]
+    if model_format := _format_of(kind):
         names = values["signatures"]["serving_default"]["inputs"]
         dtype = "int64" if "input_ids" in names else "int32"
         lines = (
@@ -155,7 +131,8 @@ def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
             for x in names
         )
         inputs = "\n".join(["inputs = {", *lines, "}"])
-        return [(name, program.format(file=values["file"], inputs=inputs))]
+        code = model_format.usage.format(file=values["file"], inputs=inputs)
+        return [(model_format.runtime, code)]
     if kind == "encoder":
         return [
             ("TensorFlow", _ENCODER),
@@ -167,6 +144,11 @@ def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
             *_layers(_TEXT_CALL, trainable=False),
         ]
     return [("TensorFlow", _STRINGS.format(inputs=_string_inputs(values)))]
+
+
+def _format_of(kind: str) -> Format | None:
+    """Returns the format of an export's ONNX graph, if it is made from one."""
+    return FORMATS.get("onnx" if kind == "web" else kind)
 
 
 def _layers(call: str, *, trainable: bool) -> list[tuple[str, str]]:
@@ -213,10 +195,12 @@ _DESCRIPTIONS = {
     "tokenizer and model in one SavedModel.",
     "litert": "An ALBERT for LiteRT (TensorFlow Lite), for phones and other "
     "small machines.",
-    "onnx": "An ALBERT for ONNX Runtime: token ids in, vectors or scores out.",
-    "openvino": "An ALBERT for OpenVINO: token ids in, vectors or scores out.",
     "web": "A web page with an ALBERT that runs in the browser. Put this "
     "folder on any web server, or run `python -m http.server` in it.",
+    **{
+        kind: f"An ALBERT for {x.runtime}: token ids in, vectors or scores out."
+        for kind, x in FORMATS.items()
+    },
 }
 _PIPELINES = {
     "encoder": "feature-extraction",
@@ -410,10 +394,11 @@ def describe_export(
         those of `describe_weights`, and others.
       origin: origin of the weights.
     """
+    model_format = _format_of(values["kind"])
     values = {
         **values,
         "origin": origin.to_dict(),
-        "versions": versions(values["kind"]),
+        "versions": versions(model_format.packages if model_format else ()),
     }
     card = model_card(values, origin)
     (folder / CARD).write_text(card, encoding="utf-8")

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import pathlib
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.data.documents import read_documents
 from albert_tf.data.text_files import find_text_files
-from albert_tf.errors import import_package, import_packages
 from albert_tf.exporting.config import ExportConfig, check_calibration
 from albert_tf.exporting.huggingface_layout import (
     INPUT_NAMES,
     MODEL_FILE,
-    QUANTIZED_FILE,
     huggingface_layout_files,
-    quantize_table,
-    rename_inputs,
+    write_huggingface_models,
 )
 from albert_tf.exporting.litert_conversion import (
     ConstantGraph,
@@ -41,7 +36,8 @@ from albert_tf.exporting.manifest import (
     describe_weights,
 )
 from albert_tf.exporting.model_card import describe_export
-from albert_tf.files import PathPatterns, writing
+from albert_tf.exporting.runtime_formats import FORMATS
+from albert_tf.files import PathPatterns
 from albert_tf.finetuning.data import read_examples
 from albert_tf.finetuning.example_texts import (
     examples_from_lines,
@@ -54,19 +50,9 @@ from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
 from albert_tf.models.pretrained import merged_weights
 from albert_tf.runtimes.ids_program import IdsProgram
-from albert_tf.runtimes.onnx_graph import onnx_model
-from albert_tf.runtimes.session import bound_shapes
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 
-# Kind -> the file that its runtime reads.
-MODEL_FILES = {
-    "litert": "model.tflite",
-    "onnx": "model.onnx",
-    "openvino": "model.xml",
-}
-# A protocol buffer is smaller than 2 GiB; larger weights need a second file.
-_LARGEST_FILE = 2**31 - 2**20
 # The oldest date of the ZIP format, so that equal exports have equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -122,9 +108,9 @@ def export_for_runtime(
             lines = [" ".join(label.splitlines()) + "\n" for label in labels]
             files["labels.txt"] = "".join(lines).encode()
     with new_folder(config.output, config.overwrite, MANIFEST) as folder:
-        file = folder / (MODEL_FILE if huggingface else MODEL_FILES[kind])
         described: dict[str, Any]
         if kind == "litert":
+            file = folder / "model.tflite"
             graph = ConstantGraph(program)
             outputs = graph.output_ranks
             model = convert(graph, quantization, calibration)
@@ -149,9 +135,11 @@ def export_for_runtime(
         else:
             packed = config.is_packed(task=task is not None)
             if huggingface:
-                outputs = _write_huggingface(program, folder, packed)
+                file = folder / MODEL_FILE
+                outputs = write_huggingface_models(program, folder, packed)
             else:
-                write = _write_onnx if kind == "onnx" else _write_openvino
+                file = folder / FORMATS[kind].file
+                write = FORMATS[kind].write
                 outputs = write(program, file, quantization, packed)
             for name, content in files.items():
                 (folder / name).write_bytes(content)
@@ -181,111 +169,6 @@ def export_for_runtime(
             },
             origin,
         )
-
-
-def _write_onnx(
-    program: IdsProgram, path: pathlib.Path, quantization: str, packed: bool
-) -> list[str]:
-    """Writes `model.onnx`; returns its output names."""
-    onnx = import_package("onnx", _purpose_of("onnx"))
-    model = onnx_model(
-        program,
-        "float16" if quantization == "float16" else "float32",
-        purpose=_purpose_of("onnx"),
-        packed=packed,
-    )
-    if quantization == "dynamic":
-        _save_quantized(model, path)
-    else:
-        _save(onnx, model, path)
-    return [output.name for output in model.graph.output]
-
-
-def _write_huggingface(
-    program: IdsProgram, folder: pathlib.Path, packed: bool
-) -> list[str]:
-    """Writes a float32 and an int8 model; returns their output names."""
-    onnx = import_package("onnx", _purpose_of("onnx"))
-    model = onnx_model(program, purpose=_purpose_of("onnx"), packed=packed)
-    rename_inputs(onnx, model)
-    (folder / MODEL_FILE).parent.mkdir()
-    _save(onnx, model, folder / MODEL_FILE)
-    quantize_table(onnx, model)
-    _save_quantized(model, folder / QUANTIZED_FILE)
-    return [output.name for output in model.graph.output]
-
-
-def _save_quantized(model, path: pathlib.Path) -> None:
-    """Quantizes a model's weights to int8, and saves it."""
-    quantizer = import_package("onnxruntime.quantization", _purpose_of("onnx"))
-    # Marks the model as preprocessed, which silences a recommendation: the
-    # preprocessing would store shared weights once per layer.
-    quantizer.quant_utils.add_pre_process_metadata(model)
-    quantizer.quantize_dynamic(
-        model,
-        path,
-        per_channel=True,
-        weight_type=quantizer.QuantType.QInt8,
-        # 7 bits: without VNNI, x86 CPUs add two products of 8-bit numbers in
-        # 16 bits, which saturates and makes errors up to four times larger. The
-        # session option against it fails for layers that share weights.
-        reduce_range=True,
-        use_external_data_format=_is_large(model),
-    )
-
-
-def _write_openvino(
-    program: IdsProgram, path: pathlib.Path, quantization: str, packed: bool
-) -> list[str]:
-    """Writes `model.xml` and `model.bin`; returns the output names."""
-    onnx, openvino, _ = import_packages(
-        ["onnx", "openvino", "tf2onnx"], _purpose_of("openvino")
-    )
-    model = onnx_model(
-        program,
-        "int8" if quantization == "dynamic" else "float32",
-        purpose=_purpose_of("openvino"),
-        packed=packed,
-    )
-    with tempfile.TemporaryDirectory() as scratch:
-        translated = pathlib.Path(scratch, MODEL_FILES["onnx"])
-        with writing(translated):
-            _save(onnx, model, translated)
-        # Unlike convert_model, this does not send telemetry.
-        network = openvino.Core().read_model(translated)
-        names = [x.name for x in (*model.graph.input, *model.graph.output)]
-        for port in (*network.inputs, *network.outputs):
-            # Without those of merged tensors, which servers might show.
-            port.get_tensor().set_names(port.names.intersection(names))
-        bound_shapes(openvino, network, program)
-        try:
-            openvino.save_model(
-                network, path, compress_to_fp16=quantization == "float16"
-            )
-        except RuntimeError:
-            # Its "iostream error" may be a full disk, which this would report.
-            path.with_suffix(".bin").write_bytes(translated.read_bytes())
-            raise
-    return [output.name for output in model.graph.output]
-
-
-def _purpose_of(kind: str) -> str:
-    """Returns what needs the packages of a kind, for `import_packages`."""
-    return f"exports of kind={kind}"
-
-
-def _save(onnx, model, path: pathlib.Path) -> None:
-    onnx.save_model(
-        model,
-        path,
-        save_as_external_data=_is_large(model),
-        location=f"{path.name}.data",
-    )
-
-
-def _is_large(model) -> bool:
-    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    return size > _LARGEST_FILE
 
 
 def task_program(

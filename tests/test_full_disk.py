@@ -16,7 +16,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import create_data
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.errors import StorageError
-from albert_tf.exporting import runtimes
+from albert_tf.exporting import runtime_formats
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.files import check_space, new_file, write_atomically, writing
@@ -88,11 +88,13 @@ def export_to_openvino(path):
         model=source, output=path, kind="openvino", overwrite=True
     )
     # The temporary ONNX file is not what is limited here.
-    with unittest.mock.patch.object(runtimes, "_save", _save_without_limit):
+    with unittest.mock.patch.object(
+        runtime_formats, "save", _save_without_limit
+    ):
         export(config)
 
 
-def _save_without_limit(*arguments, save=runtimes._save):
+def _save_without_limit(*arguments, save=runtime_formats.save):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     try:

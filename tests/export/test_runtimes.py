@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.exporting import runtimes
+from albert_tf.exporting import runtime_formats
 from albert_tf.exporting.check_program import (
     load_export,
     relative_error,
@@ -246,7 +246,7 @@ def test_shared_layers_are_stored_once(
 def test_weights_of_more_than_two_gigabytes(
     wide, tokenizer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(runtimes, "_LARGEST_FILE", 10_000)
+    monkeypatch.setattr(runtime_formats, "_LARGEST_FILE", 10_000)
     program = encoder_program(wide, seq_length=24)
     inputs = rows(2, 7, wide.config.vocab_size)
     for kind, quantization, name in (
