@@ -46,7 +46,7 @@ CHUNK_FEATURES = {
     "document": tf.io.FixedLenFeature([], tf.int64),
 }
 
-# Features of a packed record, which has several chunks, chosen by
+# Features of a record of several chunks, which are chosen by
 # `chunks.pack_chunks`; see `chunks.ChunkRows.features`.
 ROW_FEATURES = dict.fromkeys(
     ("tokens", "chunk_starts", "sentence_starts", "documents"), _RAGGED
@@ -64,8 +64,8 @@ class ExampleSettings:
         in half of the examples, B is from another document, with label 1.
         "none": A only.
       masking: masking rate, n-grams and number of predictions.
-      max_sequences: maximum number of sequences in a packed row; 0 if rows are
-        not packed.
+      max_sequences: maximum number of sequences in a row; 0 if each row has
+        one.
     """
 
     table: VocabularyTable
@@ -312,7 +312,7 @@ def join_rows(
     chunks_per_row: tf.Tensor,
     max_sequences: int,
 ) -> dict[str, tf.Tensor]:
-    """Joins examples into packed rows.
+    """Joins examples into rows of several sequences.
 
     Args:
       examples: the features of `pretraining_dataset`, one row per chunk.
@@ -320,7 +320,7 @@ def join_rows(
       max_sequences: maximum number of sequences in a row.
 
     Returns:
-      The features of `pretraining_dataset` for packed rows. Labels are int32
+      The features of `pretraining_dataset` for such rows. Labels are int32
       `[rows, max_sequences]`. In addition, int32 `sequence_ids` `[rows, seq]`
       and `sequence_starts` `[rows, max_sequences]`, the inputs of
       `AlbertPretrainer`. The float32 `sentence_order_weights`

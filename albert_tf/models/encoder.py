@@ -17,7 +17,7 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 
 # Inputs for rows of several sequences; see `AlbertEncoder`.
-PACKING_INPUTS = ("sequence_ids", "sequence_starts")
+SEQUENCE_INPUTS = ("sequence_ids", "sequence_starts")
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -142,7 +142,7 @@ class AlbertEncoder(AlbertModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
-        inputs = packed_inputs(inputs, ENCODER_INPUTS)
+        inputs = sequence_inputs(inputs, ENCODER_INPUTS)
         outputs, layout = self.blocks(
             inputs, training=training, output_attentions=self.output_attentions
         )
@@ -181,7 +181,7 @@ class AlbertEncoder(AlbertModel):
         Returns:
           `[batch, picks, hidden]`.
         """
-        inputs = packed_inputs(inputs, ENCODER_INPUTS)
+        inputs = sequence_inputs(inputs, ENCODER_INPUTS)
         outputs, layout = self.blocks(inputs, positions, training=training)
         picks = ops.shape(positions)[1]
         return ops.reshape(
@@ -214,7 +214,7 @@ class AlbertEncoder(AlbertModel):
 
     def pooled_output(self, inputs, training=False):
         """Returns the `pooled_output` of `call`, at less cost."""
-        inputs = packed_inputs(inputs, ENCODER_INPUTS)
+        inputs = sequence_inputs(inputs, ENCODER_INPUTS)
         states = self.states_at(inputs, first_tokens(inputs), training)
         if "sequence_starts" not in inputs:
             states = states[:, 0]
@@ -230,7 +230,7 @@ class AlbertEncoder(AlbertModel):
         Returns:
           float32 `[batch, hidden]`.
         """
-        inputs = packed_inputs(inputs, ENCODER_INPUTS)
+        inputs = sequence_inputs(inputs, ENCODER_INPUTS)
         outputs, layout = self.blocks(inputs, training=training)
         return mean_pooling(layout.restore(outputs[-1]), inputs["input_mask"])
 
@@ -288,18 +288,18 @@ class AlbertEncoder(AlbertModel):
         }
 
 
-def packed_inputs(inputs, names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns `named_inputs`, which may include both `PACKING_INPUTS`.
+def sequence_inputs(inputs, names: tuple[str, ...]) -> dict[str, Any]:
+    """Returns `named_inputs`, which may include both `SEQUENCE_INPUTS`.
 
     Raises:
       ValueError: if a key is missing or unknown.
     """
-    inputs = named_inputs(inputs, names, PACKING_INPUTS)
-    given = [name for name in PACKING_INPUTS if name in inputs]
+    inputs = named_inputs(inputs, names, SEQUENCE_INPUTS)
+    given = [name for name in SEQUENCE_INPUTS if name in inputs]
     if len(given) == 1:
         raise ValueError(
             f"inputs have only {given[0]}; rows of several sequences need "
-            f"{' and '.join(PACKING_INPUTS)}"
+            f"{' and '.join(SEQUENCE_INPUTS)}"
         )
     return inputs
 

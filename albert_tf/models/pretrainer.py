@@ -18,10 +18,10 @@ from albert_tf.models.base import (
     with_attentions,
 )
 from albert_tf.models.encoder import (
-    PACKING_INPUTS,
+    SEQUENCE_INPUTS,
     AlbertEncoder,
     first_tokens,
-    packed_inputs,
+    sequence_inputs,
 )
 
 
@@ -158,7 +158,7 @@ class AlbertPretrainer(AlbertModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
-        inputs = packed_inputs(inputs, self.INPUTS)
+        inputs = sequence_inputs(inputs, self.INPUTS)
         positions = ops.cast(inputs[MASKED_LM_POSITIONS], "int32")
         batch, picks = ops.shape(positions)
         # The heads read only the first tokens and the masked positions.
@@ -167,7 +167,7 @@ class AlbertPretrainer(AlbertModel):
         read = ops.concatenate([first, positions], axis=1)
         inputs = {
             name: inputs[name]
-            for name in (*ENCODER_INPUTS, *PACKING_INPUTS)
+            for name in (*ENCODER_INPUTS, *SEQUENCE_INPUTS)
             if name in inputs
         }
         attentions = None
@@ -187,9 +187,9 @@ class AlbertPretrainer(AlbertModel):
             )
         }
         if self.encoder.pooler is not None:
-            packed = "sequence_starts" in inputs
+            several = "sequence_starts" in inputs
             outputs["pooled_output"] = self.encoder.pool(
-                states[:, :sequences] if packed else states[:, 0]
+                states[:, :sequences] if several else states[:, 0]
             )
         if self.sop_head is not None:
             outputs["sop_logits"] = self.sop_head(outputs["pooled_output"])

@@ -15,12 +15,12 @@ from albert_tf.errors import InputError
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.layers.token_rows import take_rows
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
-from albert_tf.models.encoder import PACKING_INPUTS
+from albert_tf.models.encoder import SEQUENCE_INPUTS
 from albert_tf.settings import check_settings
 from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
 
-# Key in batches, float32 `[batch]` or, of packed rows, `[batch, sequences]`:
-# 1.0 where `sentence_order_labels` has a label, else 0.0.
+# Key in batches, float32 `[batch]` or, of rows of several sequences,
+# `[batch, sequences]`: 1.0 where `sentence_order_labels` has a label, else 0.0.
 SEQUENCE_WEIGHTS = "sentence_order_weights"
 
 Batch = Mapping[str, Any]
@@ -58,7 +58,7 @@ class Objective(abc.ABC):
 
     The loss is the sum of its terms, each a weighted mean over the items of
     the GLOBAL batch, such as masked tokens. So it depends neither on the number
-    of replicas and micro-batches, nor on how sequences are packed.
+    of replicas and micro-batches, nor on which sequences share a row.
 
     Random draws take their seed from `layers.dropout.random_seed`, and are then
     a function of the seed and the step of the run.
@@ -232,8 +232,8 @@ class Objective(abc.ABC):
         """Returns the term of `pair_task`, if any.
 
         Args:
-          logits: `sop_logits`, float32 `[batch, 2]` or, of packed rows,
-            `[batch, sequences, 2]`.
+          logits: `sop_logits`, float32 `[batch, 2]` or, of rows of several
+            sequences, `[batch, sequences, 2]`.
           batch: the batch.
         """
         if self.pair_task == "none":
@@ -260,7 +260,7 @@ class Objective(abc.ABC):
 
 def encoder_inputs(batch: Batch) -> dict[str, Any]:
     """Returns the encoder's inputs in a batch."""
-    names = (*ENCODER_INPUTS, *PACKING_INPUTS)
+    names = (*ENCODER_INPUTS, *SEQUENCE_INPUTS)
     return {name: batch[name] for name in names if name in batch}
 
 

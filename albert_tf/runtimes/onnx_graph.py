@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, import_packages
 from albert_tf.models.base import ENCODER_INPUTS
-from albert_tf.models.encoder import PACKING_INPUTS, AlbertEncoder
+from albert_tf.models.encoder import SEQUENCE_INPUTS, AlbertEncoder
 from albert_tf.models.model_graph import check_backend, float32_copy
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_blocks import write_blocks
@@ -151,10 +151,10 @@ def _placeholder_blocks(encoder: AlbertEncoder, name: str) -> Callable:
 
     def blocks(inputs, positions=None, training=False, output_attentions=False):
         del training, output_attentions  # Both are False.
-        if any(name in inputs for name in PACKING_INPUTS):
+        if any(name in inputs for name in SEQUENCE_INPUTS):
             raise InputError(
                 "the model packs several sequences into a row, which exports "
-                f"to ONNX do not support ({', '.join(PACKING_INPUTS)})"
+                f"to ONNX do not support ({', '.join(SEQUENCE_INPUTS)})"
             )
         tensors = [tf.cast(inputs[x], tf.int32) for x in ENCODER_INPUTS]
         if positions is not None:
@@ -231,7 +231,7 @@ class GraphBuilder:
         return output
 
     def scalar(self, value: float) -> str:
-        """Adds a float32 scalar; returns its name."""
+        """Adds a float32 number `[1]`; returns its name."""
         return self._constant(np.array(value, "float32"))
 
     def integers(self, *values: int) -> str:
