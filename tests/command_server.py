@@ -3,7 +3,10 @@
     command_server.py serve SOCKET IMPORTS
     command_server.py run SOCKET ARGUMENT ...
 
-IMPORTS is Python. `run` does what `albert ARGUMENT ...` does, in a process that
+IMPORTS is Python, which may call `serve_python()`: what it has imported by then
+is imported in what the commands start as `sys.executable -c`, too, but not in
+files, which may set TensorFlow up before they import it.
+`run` does what `albert ARGUMENT ...` does, in a process that
 the server forks before TensorFlow has started anything, with the folder, the
 environment, the standard streams and the exit status of the one that asks. With
 `-c CODE` or FILE.py for the first ARGUMENT, it executes Python instead.
@@ -11,8 +14,11 @@ environment, the standard streams and the exit status of the one that asks. With
 
 import gc
 import json
+import multiprocessing
 import os
+import pathlib
 import runpy
+import shlex
 import socket
 import struct
 import sys
@@ -48,27 +54,60 @@ class Started:
         return int(self._answers.readline())
 
 
+def write_command(command, path, first="*"):
+    """Writes a program that sends its arguments to the server of a socket.
+
+    It is Python for arguments that do not begin with `first`, a pattern.
+    """
+    client = [sys.executable, "-IS", __file__, "run", path]
+    command.write_text(
+        f'#!/bin/sh\ncase "$1" in {first}) exec {shlex.join(client)} "$@" ;; '
+        f'esac\nexec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    command.chmod(0o700)
+
+
 def serve(path, imports):
     """Serves one command after another, until it is terminated."""
-    exec(imports, {})
+
+    def serve_python():
+        command = pathlib.Path(path).with_name("tensorflow-python")
+        write_command(command, f"{path}.python", "-c")
+        listener = _listen(f"{path}.python")
+        if os.fork() == 0:
+            _serve(listener)
+        listener.close()
+        multiprocessing.set_executable(sys.executable)
+        sys.executable = str(command)
+
+    exec(imports, {"serve_python": serve_python})
+    listener = _listen(path)
+    print("ready", flush=True)
+    _serve(listener)
+
+
+def _listen(path):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    return listener
+
+
+def _serve(listener):
     # Or each child would copy what its collector looks at.
     gc.collect()
     gc.freeze()
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen()
-        print("ready", flush=True)
-        while True:
-            connection, _ = server.accept()
-            child = os.fork()
-            if child == 0:
-                server.close()
-                _run(connection)
-            connection.sendall(f"{child}\n".encode())
-            _, status = os.waitpid(child, 0)
-            status = os.waitstatus_to_exitcode(status)
-            connection.sendall(f"{status}\n".encode())
-            connection.close()
+    while True:
+        connection, _ = listener.accept()
+        child = os.fork()
+        if child == 0:
+            listener.close()
+            _run(connection)
+        connection.sendall(f"{child}\n".encode())
+        _, status = os.waitpid(child, 0)
+        status = os.waitstatus_to_exitcode(status)
+        connection.sendall(f"{status}\n".encode())
+        connection.close()
 
 
 def _run(connection):

@@ -10,10 +10,9 @@ import os
 import pathlib
 import random
 import runpy
-import shlex
 import shutil
+import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -91,6 +90,16 @@ def stored():
     return _REPOSITORY / "tests" / "interop" / "data" / "stored"
 
 
+def _command_server():
+    """Returns the module."""
+    name = "command_server"
+    path = pathlib.Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="session")
 def forked():
     """Returns `forked(imports, **environment)`: the path of a command.
@@ -98,7 +107,7 @@ def forked():
     It is an `albert` that also takes Python, as `python` does: `-c CODE` or
     FILE.py. Its processes are forked from one that has executed `imports`.
     """
-    server = pathlib.Path(__file__).with_name("command_server.py")
+    module = _command_server()
 
     @contextlib.contextmanager
     def serving(imports, environment):
@@ -106,19 +115,18 @@ def forked():
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/socket"
             command = pathlib.Path(folder, "albert")
-            client = [sys.executable, "-IS", str(server), "run", path]
-            command.write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n')
-            command.chmod(stat.S_IRWXU)
+            module.write_command(command, path)
             process = subprocess.Popen(
-                [sys.executable, server, "serve", path, imports],
+                [sys.executable, module.__file__, "serve", path, imports],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 text=True,
+                start_new_session=True,
             )
             assert process.stdout.readline() == "ready\n"
             yield command
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)
             process.communicate()
 
     with contextlib.ExitStack() as stack:
@@ -129,12 +137,14 @@ def forked():
         )
 
 
-# As `albert` does it: with oneDNN, and without chatter.
+# As `albert` does it: with oneDNN, and without chatter. The programs that check
+# exports begin with TensorFlow alone.
 _ALBERT = """
 from albert_tf.quiet_import import import_tensorflow
 import_tensorflow()
-import importlib
 import tensorflow_text
+serve_python()
+import importlib
 from albert_tf.cli.main import COMMANDS
 for command in COMMANDS:
     importlib.import_module(f"albert_tf.cli.{command.replace('-', '_')}")
@@ -167,11 +177,7 @@ def begin_albert(albert_command):
     Its `process` is the id; `end()` waits, and returns the exit status or minus
     the signal.
     """
-    name = "command_server"
-    path = pathlib.Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = _command_server()
     server = f"{albert_command.parent}/socket"
 
     def begin(*arguments, log, devices=1):

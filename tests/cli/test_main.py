@@ -266,8 +266,13 @@ PROGRAMS = {
 @pytest.mark.parametrize(
     ("program", "level"),
     [
-        *(("python", level) for level in (None, "0", "1", "2", "3")),
-        *(("command", level) for level in (None, "0", "3")),
+        *(
+            pytest.param("python", level, marks=pytest.mark.slow)
+            for level in (None, "0", "1", "2", "3")
+        ),
+        pytest.param("command", "3", marks=pytest.mark.slow),
+        ("command", None),
+        ("command", "0"),
         ("package", None),
     ],
 )
