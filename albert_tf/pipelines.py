@@ -373,13 +373,12 @@ class SentenceEmbedder(_Pipeline):
             task = open_model_folder(folder).task_config
             if task.task_type == Embedding.name:
                 self._max_length = task.settings["max_seq_length"]
-        is_theirs = (self._source / sentence_transformers.MODULES_FILE).exists()
-        if is_theirs:
+        if (self._source / sentence_transformers.MODULES_FILE).exists():
             length = sentence_transformers.read_max_length(self._source)
             self._max_length = int(min(self._max_length, length))
-        if pooling is None and is_theirs:
-            pooling = sentence_transformers.read_pooling(self._source)
-        self._pooling = pooling or "mean"
+        if pooling is None:
+            pooling = sentence_transformers.default_pooling(self._source)
+        self._pooling = pooling
         self._normalize = normalize
         self._predict = self._predictor(
             functools.partial(

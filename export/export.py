@@ -31,6 +31,7 @@ from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.serving import ServingGraph
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
+from albert_tf.interop.sentence_transformers import default_pooling
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.ids_program import encoder_program
@@ -149,7 +150,9 @@ def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
             web_packages=None,
         )
         _export_huggingface(model_only, folder, page=True)
-        write_web_page(layout, scripts, config)
+        source = open_checkpoint(folder or config.model).source
+        pooling = default_pooling(pathlib.Path(source))
+        write_web_page(layout, scripts, pooling, config)
 
 
 def _export_encoder(config: ExportConfig, folder: pathlib.Path | None) -> None:

@@ -89,18 +89,22 @@ _MODES = {
 
 
 def write_web_page(
-    layout: pathlib.Path, scripts: Mapping[str, bytes], config: ExportConfig
+    layout: pathlib.Path,
+    scripts: Mapping[str, bytes],
+    pooling: str,
+    config: ExportConfig,
 ) -> None:
     """Writes the folder of a web page.
 
     Args:
       layout: an export in Hugging Face's layout.
       scripts: the `page_scripts`.
+      pooling: "mean" or "cls": what gives the vectors of sentences.
       config: the output folder, and whether to replace an export there.
     """
     values = json.loads((layout / MANIFEST).read_text("utf-8"))
     model_config = json.loads((layout / CONFIG_FILE).read_text("utf-8"))
-    facts = _facts(values, model_config)
+    facts = _facts(values, model_config) | {"pooling": pooling}
     with new_folder(config.output, config.overwrite, MANIFEST) as folder:
         (folder / _SCRIPTS).mkdir()
         for name, content in scripts.items():

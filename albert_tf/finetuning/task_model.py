@@ -288,8 +288,10 @@ class TaskModel(AlbertModel):
                     "give single texts as a list"
                 )
             count = len(x) if x and all(map(_is_texts, x)) else 0
+        elif isinstance(x, list) and not x:
+            raise InputError("no texts; give at least one, [text]")
         else:
-            if isinstance(x, list) and x and isinstance(x[0], (list, tuple)):
+            if isinstance(x, list) and isinstance(x[0], (list, tuple)):
                 if x[0] and isinstance(x[0][0], (str, bytes)):
                     raise InputError(
                         "pairs of texts must be a tuple of two lists, (first, "

@@ -103,6 +103,12 @@ def read_pooling(folder: pathlib.Path) -> _Pooling:
     )
 
 
+def default_pooling(folder: pathlib.Path) -> _Pooling:
+    """Returns the pooling of any model's folder; "mean" if it names none."""
+    has_modules = (folder / MODULES_FILE).exists()
+    return read_pooling(folder) if has_modules else "mean"
+
+
 def _modes(config: Mapping[str, Any]) -> list[Any]:
     """Returns the poolings in the config of a `Pooling`."""
     modes = config.get("pooling_mode")

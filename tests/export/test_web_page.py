@@ -20,6 +20,7 @@ from albert_tf.exporting.manifest import read_export
 from albert_tf.finetuning.batches import prediction_batches
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.pipelines import SentenceEmbedder
 from albert_tf.text.tokenizer_files import load_tokenizer
 
 onnxruntime = pytest.importorskip(
@@ -188,6 +189,20 @@ def test_packaged_model(browser, make_page):
     for name, vector in zip(texts[1:], others, strict=True):
         assert found[name] == pytest.approx(first @ vector, abs=TOLERANCE)
     assert browser.requests() == []
+
+
+@pytest.mark.peer
+def test_pooling_of_sentence_transformers(browser, make_page, tmp_path):
+    SentenceEmbedder(pooling="cls").save_pretrained(tmp_path / "cls")
+    folder = make_page(tmp_path / "cls")
+    texts = ["It rained all day.", "The weather was bad."]
+    with serving(folder.parent) as address:
+        opened(browser, f"{address}{folder.name}/")
+        ((_, found),) = results(browser, *texts)
+    run, _ = session_of(folder)
+    vectors = [run(x)[0]["last_hidden_state"][0, 0] for x in texts]
+    first, second = (x / np.linalg.norm(x) for x in vectors)
+    assert found == pytest.approx(first @ second, abs=TOLERANCE)
 
 
 @pytest.mark.peer
