@@ -3,23 +3,18 @@
 import keras
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
 
 @pytest.fixture(scope="module")
-def make_encoder(tokenizer):
+def make_encoder(config, tokenizer):
     """Returns `make(**fields of the config)`: an encoder with a tokenizer."""
-    config = AlbertConfig(
+    config = config.replace(
         vocab_size=tokenizer.vocab_size,
-        embedding_size=8,
-        hidden_size=16,
         num_hidden_layers=3,
         num_attention_heads=2,
-        intermediate_size=24,
         max_position_embeddings=40,
-        initializer_range=0.3,
     )
 
     def make(cls=AlbertEncoder, **fields):

@@ -109,30 +109,18 @@ def test_the_papers_sharing_tables(sharing, embedding_size, millions):
     assert (encoder, total) == (counts.encoder, counts.total)
 
 
-def test_a_projection_of_equal_sizes():
-    config = AlbertConfig(
-        vocab_size=20,
-        embedding_size=8,
-        hidden_size=8,
-        num_attention_heads=2,
-        intermediate_size=12,
-        num_hidden_layers=1,
-    )
+def test_a_projection_of_equal_sizes(config):
+    config = config.replace(embedding_size=16)
     plain = count_parameters(config)
     config = config.replace(project_equal_sizes=True)
     counts = count_parameters(config)
-    assert counts.encoder - plain.encoder == 8 * 8 + 8
+    assert counts.encoder - plain.encoder == 16 * 16 + 16
     assert built_parameters(config) == (counts.encoder, counts.total)
 
 
 @pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
-def test_groups_and_inner_groups(sharing):
-    config = AlbertConfig(
-        vocab_size=20,
-        embedding_size=4,
-        hidden_size=8,
-        num_attention_heads=2,
-        intermediate_size=12,
+def test_groups_and_inner_groups(config, sharing):
+    config = config.replace(
         num_hidden_layers=6,
         num_hidden_groups=3,
         inner_group_num=2,

@@ -4,7 +4,6 @@ import itertools
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
@@ -19,17 +18,9 @@ TEXTS = ["``ÉA 2,000'' ΑΣ", "<PAD> [MASK], straße"]
 
 
 @pytest.fixture(scope="module")
-def encoder():
+def encoder(config):
     return AlbertEncoder(
-        AlbertConfig(
-            vocab_size=30000,
-            embedding_size=2,
-            hidden_size=4,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            intermediate_size=4,
-            max_position_embeddings=16,
-        )
+        config.replace(vocab_size=30000, max_position_embeddings=16)
     )
 
 

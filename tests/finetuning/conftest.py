@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.finetuning.registry import known_task, with_settings
 from albert_tf.finetuning.text_classification.examples import (
@@ -155,15 +154,11 @@ def task_files(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def serving_config(tokenizer):
+def serving_config(config, tokenizer):
     """A small architecture for up to 40 tokens."""
-    return AlbertConfig(
+    return config.replace(
         vocab_size=tokenizer.vocab_size,
-        embedding_size=8,
-        hidden_size=16,
         num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
         max_position_embeddings=40,
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,

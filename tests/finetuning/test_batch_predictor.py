@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor
 from albert_tf.finetuning.token_classification.model import (
@@ -20,17 +19,7 @@ def features(features_of):
     return features_of([rng.integers(5, 30, length) for length in lengths])
 
 
-def outputs(features, strategy, packed=True, **settings):
-    config = AlbertConfig(
-        vocab_size=30,
-        embedding_size=4,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-        initializer_range=0.3,
-    )
+def outputs(config, features, strategy, packed=True, **settings):
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = AlbertTokenClassifier(config, 3, packed=packed)
@@ -51,8 +40,8 @@ def outputs(features, strategy, packed=True, **settings):
 
 
 @pytest.fixture(scope="module")
-def expected(features):
-    return outputs(features, make_strategy("one_device"), batch_size=7)
+def expected(config, features):
+    return outputs(config, features, make_strategy("one_device"), batch_size=7)
 
 
 @pytest.mark.parametrize(
@@ -64,12 +53,12 @@ def expected(features):
         {"batch_size": 3, "fixed_length": 12, "packed": False, "replicas": 2},
     ],
 )
-def test_outputs_equal_those_of_one_batch(settings, features, expected):
+def test_outputs_equal_those_of_one_batch(config, settings, features, expected):
     settings = dict(settings)
     strategy = make_strategy("one_device")
     if settings.pop("replicas", 1) == 2:
         strategy = make_strategy("mirrored", devices=["CPU:0", "CPU:1"])
-    found = outputs(features, strategy, **settings)
+    found = outputs(config, features, strategy, **settings)
     assert [len(x["logits"]) for x in found] == [3, 9, 4, 4, 7, 1, 5]
     for ours, theirs in zip(expected, found, strict=True):
         for name in ("logits", "first"):
@@ -77,5 +66,6 @@ def test_outputs_equal_those_of_one_batch(settings, features, expected):
         np.testing.assert_allclose(ours["first"], ours["logits"][0], atol=1e-6)
 
 
-def test_no_examples_have_no_outputs():
-    assert outputs(FeaturesBuilder().build(), make_strategy("one_device")) == []
+def test_no_examples_have_no_outputs(config):
+    none, strategy = FeaturesBuilder().build(), make_strategy("one_device")
+    assert outputs(config, none, strategy) == []

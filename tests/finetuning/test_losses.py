@@ -133,16 +133,7 @@ def test_padding_cannot_be_an_answer(shared):
         )
 
 
-def test_unlabelled_tokens_are_ignored():
-    config = AlbertConfig(
-        vocab_size=20,
-        embedding_size=4,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=8,
-    )
+def test_unlabelled_tokens_are_ignored(config):
     model = AlbertTokenClassifier(config, 3)
     loss_fn = TokenClassificationLoss()
     labels = np.array([[-1, 2, -1, 0], [-1, -1, -1, -1]])
