@@ -35,7 +35,11 @@ from albert_tf.files import (
     output_folder,
     split_patterns,
 )
+from albert_tf.finetuning import data
 from albert_tf.finetuning.config import SourceConfig, column
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.question_answering.task import QuestionAnswering
+from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.tables import (
     TableWriter,
     output_format,
@@ -44,7 +48,6 @@ from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import described, setting
 
 if TYPE_CHECKING:
-    from albert_tf.finetuning.examples import BadExamples
     from albert_tf.finetuning.predictor import Predictions, Predictor
     from albert_tf.finetuning.question_answering.answers import AnswerFiles
     from albert_tf.finetuning.task_config import TaskConfig
@@ -151,9 +154,7 @@ def main(flags: CommandFlags) -> None:
     # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
     given.load_task_module()
-    from albert_tf.finetuning.examples import BadExamples
     from albert_tf.finetuning.predictor import Predictor, open_model_folders
-    from albert_tf.finetuning.registry import make_task_type
 
     folders = open_model_folders(models)
     task_config = _with_columns(
@@ -238,7 +239,6 @@ def _examples(
     task_type: TaskType, given: PredictFlags, bad: BadExamples
 ) -> Iterable[Any]:
     """Returns the examples, which are read lazily."""
-    from albert_tf.finetuning import data
     from albert_tf.finetuning.example_texts import (
         examples_from_lines,
         make_example,
@@ -309,7 +309,6 @@ def _answer_files(
     if given.squad_output is None:
         return None
     from albert_tf.finetuning.question_answering.answers import AnswerFiles
-    from albert_tf.finetuning.question_answering.task import QuestionAnswering
 
     task_config = task_type.task_config
     if not isinstance(task_type, QuestionAnswering):

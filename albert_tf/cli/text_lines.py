@@ -16,12 +16,13 @@ from typing import IO, Any, NoReturn
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, new_file
+from albert_tf.finetuning.examples import decoded_lines
 from albert_tf.finetuning.tables import (
     Format,
     TableWriter,
     output_format,
 )
-from albert_tf.input_files import numbered_lines, open_input
+from albert_tf.input_files import open_input
 from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting
 
@@ -116,19 +117,11 @@ def standard_input_lines(
 def _decoded(
     file: IO[bytes], source: str, report: Callable[[str, str], None]
 ) -> Iterator[str | None]:
-    number = 0
-    for number, line in numbered_lines(file, source):
-        text = None
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            report(
-                f"{source}:{number}",
-                f"byte {error.start + 1} of the line is not UTF-8; convert it, "
-                "e.g. with iconv",
-            )
-        yield text if text is None else text.rstrip("\r\n")
-    if not number:
+    empty = True
+    for _, text in decoded_lines(file, source, report):
+        empty = False
+        yield text
+    if empty:
         raise InputError(f"{source} has no text")
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from albert_tf.errors import InputError, counted
@@ -83,21 +83,34 @@ def read_lines(
     Raises:
       InputError: if the file cannot be read.
     """
-    encoding = "utf-8-sig"
     with _opened(path) as file:
-        for number, line in numbered_lines(file, path):
-            try:
-                text = line.decode(encoding)
-            except UnicodeDecodeError as error:
-                bad.report(
-                    f"{path}:{number}",
-                    f"byte {error.start + 1} of the line is not UTF-8; "
-                    "convert the file, e.g. with iconv",
-                )
-                yield number, None
-            else:
-                yield number, text.removesuffix("\n").removesuffix("\r")
-            encoding = "utf-8"
+        yield from decoded_lines(file, path, bad.report)
+
+
+def decoded_lines(
+    file: IO[bytes],
+    source: str | os.PathLike[str],
+    report: Callable[[str, str], None],
+) -> Iterator[tuple[int, str | None]]:
+    """Yields lines as `read_lines` does.
+
+    Args:
+      file: the text.
+      source: its name.
+      report: takes the location of a line that is not UTF-8, and the problem.
+    """
+    for number, line in numbered_lines(file, source):
+        text = None
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = text.removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            report(
+                f"{source}:{number}",
+                f"byte {error.start + 1} of the line is not UTF-8; convert it, "
+                "e.g. with iconv",
+            )
+        yield number, text
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
