@@ -4,7 +4,6 @@ import keras
 import pytest
 
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.pretrainer import AlbertPretrainer
 
 
 @pytest.fixture(scope="module")
@@ -17,18 +16,10 @@ def make_encoder(config, tokenizer):
         max_position_embeddings=40,
     )
 
-    def make(cls=AlbertEncoder, **fields):
+    def make(**fields):
         keras.utils.set_random_seed(1)
-        encoder = cls(config.replace(**fields))
+        encoder = AlbertEncoder(config.replace(**fields))
         encoder.vocabulary = type(encoder.vocabulary)(tokenizer)
         return encoder
 
     return make
-
-
-@pytest.fixture(scope="module")
-def model_folder(make_encoder, tmp_path_factory):
-    """A saved pretrainer with its tokenizer."""
-    folder = tmp_path_factory.mktemp("models") / "small"
-    make_encoder(AlbertPretrainer).save_pretrained(folder)
-    return folder

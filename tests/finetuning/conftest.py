@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 
+from albert_tf.finetuning.embedding.examples import EmbeddingExample
 from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.finetuning.registry import known_task, with_settings
 from albert_tf.finetuning.text_classification.examples import (
@@ -223,3 +224,19 @@ def task_of():
         )
 
     return task_of
+
+
+@pytest.fixture(scope="session")
+def examples_of():
+    """Returns `examples_of(*texts, labels=None)`: an example of each tuple."""
+
+    def make(*texts, labels=None):
+        labels = labels or [None] * len(texts)
+        return [
+            EmbeddingExample(
+                id=str(i), texts=tuple(x), label=label, location=f"a:{i}"
+            )
+            for i, (x, label) in enumerate(zip(texts, labels, strict=True))
+        ]
+
+    return make

@@ -1,26 +1,12 @@
 import numpy as np
 import pytest
 
-from albert_tf.config import AlbertConfig
-
 MASK_ID = 4
 
 
 @pytest.fixture(scope="session")
-def config():
-    """An architecture with weights far from zero, and without dropout."""
-    return AlbertConfig(
-        vocab_size=60,
-        embedding_size=12,
-        hidden_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        intermediate_size=40,
-        max_position_embeddings=16,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        initializer_range=0.2,
-    )
+def config(config):
+    return config.replace(vocab_size=60, hidden_size=24, intermediate_size=40)
 
 
 @pytest.fixture(scope="session")
