@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import errno
+import gzip
 import hashlib
 import io
 import json
 import os
 import re
 import stat
+import sys
 import urllib.parse
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from typing import IO, Any, Protocol
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_package
 from albert_tf.files import Path, is_remote
 
 # Far more than any config, weight index, vocabulary or graph needs.
@@ -95,6 +99,42 @@ def open_input(path: Path, source: str = "") -> IO[bytes]:
             f"{source}: cannot be read: {os.strerror(errno.EISDIR)}"
         )
     raise _not_regular(source)
+
+
+@contextlib.contextmanager
+def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
+    """Opens a file for reading, and names it in the errors of the block.
+
+    `.gz`, `.bz2` and `.zst` files are decompressed.
+
+    Raises:
+      InputError: see `open_input`; also if reading fails in the block.
+    """
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
+    stream_errors: list[type[Exception]] = [EOFError, zlib.error]
+    openers: dict[str, Callable[[Any], Any]] = {
+        ".gz": gzip.open,
+        ".bz2": bz2.open,
+    }
+    if suffix == ".zst":
+        library = "compression" if sys.version_info >= (3, 14) else "backports"
+        zstd = import_package(f"{library}.zstd", ".zst files")
+        openers[suffix] = zstd.open
+        stream_errors.append(zstd.ZstdError)
+    try:
+        with contextlib.ExitStack() as stack:
+            file: Any = stack.enter_context(open_input(path))
+            if suffix in openers:
+                file = stack.enter_context(openers[suffix](file))
+            yield file
+    except tuple(stream_errors) as error:
+        raise InputError(
+            f"{path}: the {suffix[1:]} stream is damaged ({error}); get the "
+            "file again"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
 
 
 def _not_regular(source: str) -> InputError:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
 import collections
 import contextlib
 import dataclasses
 import functools
 import glob
-import gzip
 import itertools
 import os
 import pathlib
 import re
-import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import IO, Any
@@ -35,7 +31,7 @@ from albert_tf.input_files import (
     check_regular,
     gfile_errors,
     numbered_lines,
-    open_input,
+    open_decompressed,
 )
 
 # Longer lines and paragraphs are cut at spaces into several sentences.
@@ -233,39 +229,6 @@ def is_compressed(path: Path) -> bool:
     return os.fspath(path).lower().endswith(_COMPRESSIONS)
 
 
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file for reading, and names it in the errors of the block.
-
-    Compressed files are decompressed.
-    """
-    suffix = os.path.splitext(os.fspath(path))[1].lower()
-    stream_errors: list[type[Exception]] = [EOFError, zlib.error]
-    openers: dict[str, Callable[[Any], Any]] = {
-        ".gz": gzip.open,
-        ".bz2": bz2.open,
-    }
-    if suffix == ".zst":
-        library = "compression" if sys.version_info >= (3, 14) else "backports"
-        zstd = import_package(f"{library}.zstd", ".zst files")
-        openers[suffix] = zstd.open
-        stream_errors.append(zstd.ZstdError)
-    try:
-        with contextlib.ExitStack() as stack:
-            file: Any = stack.enter_context(open_input(path))
-            if suffix in openers:
-                file = stack.enter_context(openers[suffix](file))
-            yield file
-    except tuple(stream_errors) as error:
-        raise InputError(
-            f"{path}: the {suffix[1:]} stream is damaged ({error}); get the "
-            "file again"
-        ) from None
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"{path}: cannot be read: {reason}") from None
-
-
 def read_lines(
     path: Path | TextSlice,
     *,
@@ -293,7 +256,7 @@ def read_lines(
       InputError: If the file cannot be read, or a line is not UTF-8 or too
         long. The message has the number of the line.
     """
-    with _open(path) as opened:
+    with open_decompressed(path) as opened:
         file: LineReader = opened
         if isinstance(path, TextSlice):
             file = _SliceReader(opened, path.start, path.end)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import json
 import os
 import pathlib
-import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from albert_tf.errors import InputError, counted
-from albert_tf.input_files import numbered_lines, open_input
+from albert_tf.input_files import numbered_lines, open_decompressed
 
 # Number of reports that are kept and shown.
 _MAX_LINES = 20
@@ -67,7 +64,7 @@ class BadExamples:
 def read_lines(
     path: str | os.PathLike[str], bad: BadExamples
 ) -> Iterator[tuple[int, str | None]]:
-    """Reads a text file line by line; `.gz` files are decompressed.
+    """Reads a text file, perhaps compressed, line by line.
 
     Lines end at line feeds only, because texts may contain the other characters
     that `str.splitlines` splits at.
@@ -83,7 +80,7 @@ def read_lines(
     Raises:
       InputError: if the file cannot be read.
     """
-    with _opened(path) as file:
+    with open_decompressed(path) as file:
         yield from decoded_lines(file, path, bad.report)
 
 
@@ -114,13 +111,13 @@ def decoded_lines(
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
-    """Loads a JSON file; `.gz` files are decompressed.
+    """Loads a JSON file, perhaps compressed.
 
     Raises:
       InputError: if the file cannot be read or is not JSON in UTF-8; the
         message names the line.
     """
-    with _opened(path) as file:
+    with open_decompressed(path) as file:
         content = file.read(_MAX_JSON + 1)
     if len(content) > _MAX_JSON:
         raise InputError(
@@ -176,24 +173,3 @@ def file_extension(path: str | os.PathLike[str]) -> str:
     if path.suffix.lower() == ".gz":
         path = path.with_suffix("")
     return path.suffix.lower()
-
-
-@contextlib.contextmanager
-def _opened(
-    path: str | os.PathLike[str],
-) -> Iterator[IO[bytes]]:
-    """Opens a file, perhaps compressed; turns errors into `InputError`s."""
-    try:
-        with contextlib.ExitStack() as stack:
-            file: Any = stack.enter_context(open_input(path))
-            if os.fspath(path).lower().endswith(".gz"):
-                file = stack.enter_context(gzip.open(file))
-            yield file
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"{path}: cannot be read: {reason}") from None
-    except (EOFError, zlib.error) as error:
-        raise InputError(
-            f"{path}: the gzip stream is damaged ({error}); download the file "
-            "again"
-        ) from None
