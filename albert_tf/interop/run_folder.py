@@ -55,7 +55,6 @@ class _Settings(TypedDict, total=False):
     train_batch_size: int
     schedule: str
     decay_steps: int
-    pair_task: str
     phases: list[_Phase]
 
 

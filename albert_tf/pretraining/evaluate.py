@@ -130,7 +130,7 @@ def evaluate_checkpoints(
         key = (
             config.replace(trained_positions=None),
             settings.get("precision", "float32"),
-            objective_of(settings | {"pair_task": records.pair_task}, records),
+            objective_of(settings, records),
         )
         if key not in scorers:
             scorers[key] = _make_scorer(*key, records, batch_size)

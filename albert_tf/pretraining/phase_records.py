@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import tensorflow as tf
 
 from albert_tf.data.record_files import check_one_vocabulary
 from albert_tf.data.records import Records, open_records
@@ -18,7 +15,7 @@ from albert_tf.files import split_patterns
 from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import make_objective
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
-from albert_tf.training.run_folder import FILE, read_settings
+from albert_tf.training.run_folder import read_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,26 +99,6 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
     return phases
 
 
-def phase_objective(config: PretrainConfig, records: Records) -> Objective:
-    """Returns the objective of a run on the records of one of its phases.
-
-    Raises:
-      InputError: if the objective or a setting of it is not valid.
-    """
-    run = os.path.join(config.output, FILE)
-    recorded = {}
-    if tf.io.gfile.exists(run):
-        recorded = read_settings(config.output)
-    return objective_of(
-        recorded
-        | {
-            "objective": config.objective,
-            "objective_settings": config.objective_settings,
-        },
-        records,
-    )
-
-
 def objective_of(settings: Mapping[str, Any], records: Records) -> Objective:
     """Returns the objective of a run on records.
 
@@ -132,14 +109,10 @@ def objective_of(settings: Mapping[str, Any], records: Records) -> Objective:
     Raises:
       InputError: if the objective or a setting of it is not valid.
     """
-    task = records.pair_task
-    if task == "nsp" and "seed" in settings:
-        # Older runs log NSP as "sop", and keep the name when they are resumed.
-        task = settings.get("pair_task", "sop")
     return make_objective(
         settings.get("objective", "mlm"),
         settings.get("objective_settings", {}),
-        pair_task=task,
+        pair_task=records.pair_task,
         mask_id=records.tokenizer.mask_id if records.tokenizer else None,
     )
 
@@ -152,7 +125,7 @@ def check_best_metric(config: PretrainConfig, records: Records) -> None:
     """
     known: tuple[str, ...] = ()
     if "heldout" in records.files:
-        known = phase_objective(config, records).metric_names
+        known = objective_of(config.settings(), records).metric_names
     if config.best_metric and config.best_metric not in known:
         raise InputError(
             f"best_metric={config.best_metric!r}: the evaluation on records "

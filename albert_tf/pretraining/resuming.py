@@ -115,9 +115,7 @@ def _check_phases(
             f"{len(new) or 'none'}; only their lengths may change"
         )
     for number, (before, after) in enumerate(zip(old, new, strict=True)):
-        # Older runs did not record what follows from the records.
-        names = after.keys() - {"steps", "records", "trained_positions"}
-        for name in sorted(names | before.keys() - {"steps"}):
+        for name in sorted((after.keys() | before.keys()) - {"steps"}):
             values = before.get(name), after.get(name)
             if values[0] != values[1]:
                 raise InputError(

@@ -32,8 +32,8 @@ from albert_tf.pretraining.initial_weights import (
 from albert_tf.pretraining.phase_records import (
     PhaseRecords,
     check_best_metric,
+    objective_of,
     open_phases,
-    phase_objective,
     trained_positions,
 )
 from albert_tf.pretraining.positions import (
@@ -101,19 +101,17 @@ def pretrain(
     for phase in phases:
         _check_records(phase.resolved.config, phase.original, initial)
     heldout = phases[-1].heldout
-    objectives = [phase_objective(config, phase.records) for phase in phases]
+    settings = config.settings() | {"records": phases[0].records.identity}
+    objectives = [objective_of(settings, phase.records) for phase in phases]
     check_best_metric(config, heldout)
     trained = trained_positions(
         config, phases, initial.trained_positions if initial else None
     )
-    settings = config.settings() | {"records": phases[0].records.identity}
     for recorded, phase, positions in zip(
         settings.get("phases", ()), phases, trained, strict=False
     ):
         recorded["records"] = phase.records.identity
         recorded["trained_positions"] = positions
-    if "nsp" in [objective.pair_task for objective in objectives]:
-        settings["pair_task"] = "nsp"
     make_schedule(config)  # Raises if it is not possible.
     check_past(config, settings)
     with open_run(
@@ -290,7 +288,7 @@ class _Phases:
         """The evaluations on held-out records, by the depth of the model."""
         config, heldout = self.config, self.phases[-1].heldout
         size, model = config.eval_batch_size, self.model
-        objective = phase_objective(config, heldout)
+        objective = objective_of(config.settings(), heldout)
         return {
             depth: functools.partial(
                 record_scores(

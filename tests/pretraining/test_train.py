@@ -10,14 +10,12 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.record_checks import read_records
-from albert_tf.data.records import open_records
 from albert_tf.data.tfrecords import parse_example
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.phase_records import phase_objective
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.logging import read_metrics
@@ -233,7 +231,7 @@ def test_initial_trained_positions_are_kept(unpaired):
 
 @pytest.mark.long
 def test_nsp_metrics_have_their_own_names(
-    make_records, tmp_path, pretrain_config, edited, eagerly
+    make_records, tmp_path, pretrain_config, eagerly
 ):
     records, run = make_records(sentence_order="nsp"), tmp_path / "run"
     config = functools.partial(
@@ -246,13 +244,6 @@ def test_nsp_metrics_have_their_own_names(
     names = {*result.metrics, *result.evaluation}
     assert {"nsp_loss", "nsp_accuracy", "nsp_chance"} <= names
     assert not any(name.startswith("sop") for name in names)
-    # An older run, which logged them as sop_..., keeps these names.
-    with edited(run / "run.json") as record:
-        assert record["settings"].pop("pair_task") == "nsp"
-    opened = open_records(records)
-    assert phase_objective(config(), opened).pair_task == "sop"
-    new = phase_objective(config(output=run / "new"), opened)
-    assert new.pair_task == "nsp"
 
 
 def test_records_without_a_manifest(
