@@ -112,6 +112,9 @@ def pretrain(
     ):
         recorded["records"] = phase.records.identity
         recorded["trained_positions"] = positions
+    # As runs have recorded it that are resumed.
+    if "nsp" in [objective.pair_task for objective in objectives]:
+        settings["pair_task"] = "nsp"
     make_schedule(config)  # Raises if it is not possible.
     check_past(config, settings)
     with open_run(

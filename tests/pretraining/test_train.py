@@ -19,6 +19,7 @@ from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.logging import read_metrics
+from albert_tf.training.run_folder import read_settings
 from albert_tf.training.run_folder import open_run_folder
 
 
@@ -244,6 +245,8 @@ def test_nsp_metrics_have_their_own_names(
     names = {*result.metrics, *result.evaluation}
     assert {"nsp_loss", "nsp_accuracy", "nsp_chance"} <= names
     assert not any(name.startswith("sop") for name in names)
+    # Runs that recorded it must go on.
+    assert read_settings(run)["pair_task"] == "nsp"
 
 
 def test_records_without_a_manifest(
