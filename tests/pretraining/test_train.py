@@ -19,8 +19,7 @@ from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.run_folder import read_settings
-from albert_tf.training.run_folder import open_run_folder
+from albert_tf.training.run_folder import open_run_folder, read_settings
 
 
 @pytest.fixture
