@@ -1,14 +1,17 @@
 """Values of the library that refactoring must not change.
 
 `python tests/freeze/frozen.py` writes them anew to `frozen.json`: only if a
-change of values is intended, and announced in CHANGELOG.md.
+change of values is intended, and announced in CHANGELOG.md. Features,
+predictions and outputs of exports were written at commit bca8a67.
 """
 
+import dataclasses
 import hashlib
 import importlib
 import json
 import pathlib
 import random
+import zlib
 
 import numpy as np
 
@@ -34,6 +37,33 @@ HOSTILE = (
     "x" * 300,
     "९९ ١٢٣ ½ ² Ⅷ ㎏ ﷺ",
     "\u0130\u0307\u0049\u0131 \u03a3\u03c3\u03c2 \ufffd \ue000 \U000e0041",
+)
+
+# Those that a line of a table can hold.
+TEXTS = [" ".join(x.replace("\0", " ").split()) for x in HOSTILE if x.strip()]
+CONTEXT = " ".join(TEXTS)
+LENGTHS = {
+    "max_seq_length": 40,
+    "max_qa_length": 16,
+    "max_query_length": 12,
+    "doc_stride": 16,
+    "n_best": 2,
+}
+# A task of each type, and both heads of question answering.
+TASK_TYPES = (
+    *("sst2", "stsb", "dream", "ner", "embedding"),
+    *("squad1.1", "squad2.0"),
+)
+# Kinds, each with the task of a model or with a quantization. A web page has
+# files of an ONNX export.
+EXPORTS = (
+    *("encoder", "preprocessor", "text_encoder"),
+    *(f"task {name}" for name in TASK_TYPES),
+    *(
+        f"{kind}{what}"
+        for kind in ("litert", "onnx", "openvino")
+        for what in ("", " sst2", " float16", " dynamic")
+    ),
 )
 
 
@@ -134,11 +164,25 @@ def record_digests(folder, masking):
     }
 
 
+def architecture(positions):
+    """Returns a small architecture for the SentencePiece vocabulary."""
+    from albert_tf.config import AlbertConfig
+
+    return AlbertConfig(
+        vocab_size=open_tokenizer("sentencepiece").vocab_size,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=positions,
+    )
+
+
 def pretrain_weights(records, output, callbacks=(), **settings):
     """Pretrains a small model; returns a few numbers of its weights."""
     import keras
 
-    from albert_tf.config import AlbertConfig
     from albert_tf.pretraining.config import PretrainConfig
     from albert_tf.pretraining.train import pretrain
     from albert_tf.training.checkpoint_files import (
@@ -146,22 +190,12 @@ def pretrain_weights(records, output, callbacks=(), **settings):
         read_checkpoint,
     )
 
-    tokenizer = open_tokenizer("sentencepiece")
-    config = AlbertConfig(
-        vocab_size=tokenizer.vocab_size,
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=32,
-    )
     keras.utils.set_random_seed(0)
     pretrain(
         PretrainConfig(
             input=[str(records)],
             output=output,
-            model=config,
+            model=architecture(32),
             num_train_steps=20,
             num_warmup_steps=2,
             train_batch_size=8,
@@ -181,9 +215,198 @@ def pretrain_weights(records, output, callbacks=(), **settings):
     }
 
 
+def task_of(name):
+    """Returns a known task with short sequences."""
+    from albert_tf.finetuning.registry import known_task, with_settings
+
+    task = known_task(name)
+    if name == "ner":  # Otherwise learnt from examples.
+        task = dataclasses.replace(task, labels=("B-X", "B-Y", "O"))
+    known = {n: x for n, x in LENGTHS.items() if n in task.settings}
+    return with_settings(task, known)
+
+
+def write_examples(folder, task, labelled):
+    """Writes `TEXTS` as examples in the form that a task is distributed in."""
+    pairs = list(enumerate(zip(TEXTS, [*TEXTS[1:], TEXTS[0]], strict=True)))
+    options = [TEXTS[n][:40] for n in (0, 1, 6, 7)]
+    path, value, lines = folder / "examples.tsv", None, []
+    match task.source.get("reader"):
+        case "texts":
+            given = {"label": None, **task.source["unlabelled"]}
+            name = task.source if labelled else task.source | given
+            columns = range(4)
+            if name["header"]:
+                columns = [name[x] for x in ("label", "id", "text", "pair")]
+                columns = [x for x in columns if x is not None]
+                lines.append(columns)
+            labels = task.labels or ("0.25", "4")
+            for n, (a, b) in pairs:
+                row = {name["label"]: labels[n % len(labels)]}
+                row |= {name["text"]: a, name["pair"]: b}
+                lines.append([row.get(x, str(n)) for x in columns])
+        case "conll":
+            for text in TEXTS:
+                words = [*enumerate(text.split())]
+                lines += [
+                    [f"{x} {('O', 'B-X', 'B-Y')[n % 3]}"] for n, x in words
+                ]
+                lines.append([""])
+        case "race":
+            (folder / "high").mkdir()
+            path = folder / "high" / "1.txt"
+            answers = ["ABCD"[n % 4] for n, _ in pairs]
+            value = {"id": "1", "article": CONTEXT, "questions": TEXTS}
+            value |= {"options": [options] * len(TEXTS), "answers": answers}
+        case "dream":
+            value = []
+            for n, (a, b) in pairs:
+                question = {"question": b, "choice": options[:3]}
+                question["answer"] = options[n % 3]
+                value.append([[a], [question], str(n)])
+        case "squad" | "cmrc":
+            questions = []
+            for n, text in enumerate(TEXTS):
+                answer = {"text": text[:9]}
+                answer["answer_start"] = CONTEXT.index(text[:9])
+                question = {"id": str(n), "question": text}
+                questions.append(question | {"answers": [answer]})
+            if task.name == "squad2.0":
+                questions[0] |= {"answers": [], "is_impossible": True}
+            paragraph = {"context": CONTEXT, "qas": questions}
+            value = {"data": [{"paragraphs": [paragraph]}]}
+        case None:  # Embeddings.
+            lines.append(["sentence1", "sentence2", "score"])
+            lines += [[*texts, f"{n % 5}"] for n, texts in pairs]
+    lines = [[json.dumps(value)]] if value else lines
+    path.write_text("".join("\t".join(x) + "\n" for x in lines), "utf-8")
+    return path if path.parent == folder else folder
+
+
+def read(task_type, folder, *, labelled):
+    """Writes and reads examples; those to train on have labels."""
+    from albert_tf.finetuning.examples import BadExamples
+
+    folder.mkdir()
+    return list(
+        task_type.read_examples(
+            write_examples(folder, task_type.task_config, labelled),
+            bad=BadExamples(),
+            labelled=labelled,
+            training=labelled,
+        )
+    )
+
+
+def feature_digests(folder, name):
+    """Returns hashes of a task's batches by tokenizer, with labels or not."""
+    from albert_tf.finetuning.registry import make_task_type
+
+    task, found = task_of(name), {}
+    for vocabulary in ("sentencepiece", "wordpiece"):
+        task_type = make_task_type(task, open_tokenizer(vocabulary))
+        for labelled in (True, False) if name != "ax" else (False,):
+            kind = f"{vocabulary} {'labelled' if labelled else 'unlabelled'}"
+            examples = read(task_type, folder / kind, labelled=labelled)
+            features = task_type.features(examples, labelled=labelled)
+            batch = features.pad(range(features.num_examples))
+            names = sorted(batch)
+            found[kind] = digest(names, *(batch[x] for x in names))
+    return found
+
+
+def save_source(folder, name):
+    """Saves a fine-tuned model of a task, or a pretrained one for ""."""
+    from safetensors.numpy import load_file, save_file
+
+    from albert_tf.finetuning.model_folder import save_model
+    from albert_tf.finetuning.registry import make_task_type
+    from albert_tf.models.pretrainer import AlbertPretrainer
+
+    tokenizer, config = open_tokenizer("sentencepiece"), architecture(40)
+    if name:
+        task = task_of(name)
+        kind = make_task_type(task, tokenizer)
+        model = kind.model_class(config, **kind.model_arguments())
+        save_model(folder, model, kind, task)
+    else:
+        AlbertPretrainer(config).save_pretrained(folder, tokenizer)
+    # Weights of no library's initializers, by Hugging Face's names.
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for key, value in tensors.items():
+        rng = np.random.default_rng(zlib.crc32(key.encode()))
+        center = float("LayerNorm.weight" in key)
+        tensors[key] = rng.normal(center, 0.4, value.shape).astype("float32")
+    save_file(tensors, path, {"format": "pt"})
+    return folder
+
+
+def predicted(folder, name):
+    """Returns the records of a few predictions, rounded."""
+    from albert_tf.finetuning.predictor import Predictor
+
+    predictor = Predictor(save_source(folder / "model", name))
+    task_type = predictor.task_type
+    examples = read(task_type, folder / "examples", labelled=False)[::3]
+    predictions = predictor.predict_examples(examples).predictions
+    return rounded(list(map(task_type.record, examples, predictions)))
+
+
+def rounded(value):
+    """Returns JSON values with 6 decimals; strings and integers as they are."""
+    if isinstance(value, dict):
+        return {key: rounded(x) for key, x in value.items()}
+    if isinstance(value, list):
+        return list(map(rounded, value))
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def export_outputs(folder, name):
+    """Returns numbers or hashes of the outputs of an export."""
+    from albert_tf.cli.main import main as albert
+    from albert_tf.exporting.check_program import load_export
+
+    kind, what = f"{name} ".split(" ")[:2]
+    task = what if what in TASK_TYPES else ""
+    model, output = save_source(folder / "model", task), folder / "export"
+    flags = [f"--kind={kind}", f"--model={model}", f"--output={output}"]
+    if what and not task:
+        flags.append(f"--quantization={what}")
+    assert albert(["export", *flags]) == 0
+    export = load_export(str(output))
+    texts = TEXTS[::3]
+    ids = np.arange(160).reshape(4, 40)
+    mask = (np.arange(40) < np.array([40, 9, 17, 2])[:, None]).astype("int32")
+    values = {
+        "input_word_ids": (5 + ids % 55).astype("int32") * mask,
+        "input_mask": mask,
+        "input_type_ids": (ids % 40 > 7).astype("int32") * mask,
+        "options": [texts] * 4,
+        "text_pair": texts[::-1],
+        "question": texts[::-1],
+    }
+    if hasattr(export, "root"):
+        serve = export.root.signatures["serving_default"]
+        names = serve.structured_input_signature[1]
+    else:
+        names = export.inputs
+    found = export.call(
+        "serving_default", {x: values.get(x, texts) for x in names}
+    )
+    return {
+        key: rounded([float(x.mean()), float(x.std()), *map(float, x.flat[:4])])
+        if x.dtype.kind == "f"
+        else digest(x.astype("S" if x.dtype.kind in "OS" else "i8"))
+        for key, x in sorted(found.items())
+    }
+
+
 def main():
     """Writes all values to `frozen.json`."""
     import tempfile
+
+    from albert_tf.finetuning.registry import known_tasks
 
     values = {
         "tokens": {name: token_digests(name) for name in VOCABULARIES},
@@ -202,6 +425,15 @@ def main():
             )
             for optimizer in ("lamb", "adamw")
         }
+        for key, function, names in (
+            ("features", feature_digests, known_tasks()),
+            ("predictions", predicted, TASK_TYPES),
+            ("exports", export_outputs, EXPORTS),
+        ):
+            values[key] = {}
+            for name in names:
+                (folder / key / name).mkdir(parents=True)
+                values[key][name] = function(folder / key / name, name)
     FILE.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
 
 

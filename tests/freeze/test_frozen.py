@@ -1,4 +1,4 @@
-"""Ids, records, weights and flags are what they were when frozen."""
+"""Values and flags are what they were when frozen."""
 
 import importlib.util
 import json
@@ -47,6 +47,36 @@ def test_no_flag_is_lost():
         assert flags[command].keys() >= kept.keys()
         for name in kept.keys() - NEW_DEFAULTS:
             assert flags[command][name] == kept[name]
+
+
+@pytest.mark.parametrize("name", VALUES["features"])
+def test_features(name, tmp_path):
+    assert frozen.feature_digests(tmp_path, name) == VALUES["features"][name]
+
+
+@pytest.mark.parametrize("name", VALUES["predictions"])
+def test_predictions(name, assert_close, tmp_path):
+    assert_close(frozen.predicted(tmp_path, name), VALUES["predictions"][name])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", VALUES["exports"])
+def test_outputs_of_exports(name, tmp_path):
+    if name.startswith(("onnx", "openvino")):
+        for package in ("onnx", "tf2onnx", "onnxruntime", "openvino"):
+            pytest.importorskip(package, reason=f"{package} is not installed")
+    found = frozen.export_outputs(tmp_path, name)
+    # Rounding of 8-bit activations, of steps of about 0.01, depends on the
+    # order of sums before it.
+    tolerance = 5e-3 if name.endswith("dynamic") else 1e-5
+    # New outputs may come.
+    for output, values in VALUES["exports"][name].items():
+        if isinstance(values, str):
+            assert found[output] == values, output
+        else:
+            np.testing.assert_allclose(
+                found[output], values, atol=tolerance, err_msg=output
+            )
 
 
 @pytest.mark.long
