@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import collections
 import contextlib
 import errno
 import gzip
@@ -191,6 +192,21 @@ class LineReader(Protocol):
     def readline(self, size: int, /) -> bytes:
         """Returns at most `size` bytes of the next line; b"" at the end."""
         ...
+
+
+def decode(
+    text: bytes, errors: str, counts: collections.Counter[str] | None
+) -> str:
+    """Decodes UTF-8, and counts the U+FFFD that "replace" adds.
+
+    Raises:
+      UnicodeDecodeError: with "strict", if it is not UTF-8.
+    """
+    decoded = text.decode(errors=errors)
+    if counts is not None and errors == "replace":
+        added = decoded.count("\ufffd") - text.count("\ufffd".encode())
+        counts["invalid_utf8"] += added
+    return decoded
 
 
 def numbered_lines(

@@ -15,11 +15,10 @@ from albert_tf.data.text_files import (
     MAX_LINE_BYTES,
     TextPath,
     TextSlice,
-    is_tfds_file,
     read_lines,
-    read_tfds_texts,
     split_long_lines,
 )
+from albert_tf.data.tfds import is_tfds_file, read_tfds_texts
 from albert_tf.errors import InputError
 from albert_tf.files import Path
 from albert_tf.input_files import parse_object, shown

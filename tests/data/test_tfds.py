@@ -9,7 +9,8 @@ import pytest
 from albert_tf.cli.main import main
 from albert_tf.data.data_config import TextConfig
 from albert_tf.data.documents import read_corpus
-from albert_tf.data.text_files import find_text_files, find_tfds_files
+from albert_tf.data.text_files import find_text_files
+from albert_tf.data.tfds import find_tfds_files
 from albert_tf.errors import InputError
 
 pytestmark = pytest.mark.peer
