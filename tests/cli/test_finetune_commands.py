@@ -1,4 +1,4 @@
-"""`albert finetune`, `predict` and `evaluate` as users run them."""
+"""`albert finetune`, `predict` and `evaluate` with a library's data set."""
 
 import json
 import random
@@ -8,79 +8,15 @@ import pytest
 WORDS = "module class function value string object list name type".split()
 
 
-@pytest.fixture(scope="module")
-def folder(folder):
-    """A folder with a small model and a table of two classes."""
-    rng = random.Random(0)
-    rows = []
+@pytest.mark.peer
+def test_a_data_set_of_a_library(albert, folder):
+    datasets = pytest.importorskip("datasets")
+    rng, rows = random.Random(0), []
     for _ in range(48):
         label = rng.choice(["bad", "good"])
         words = [*rng.choices(WORDS, k=rng.randint(3, 8)), label]
         rng.shuffle(words)
-        rows.append(f"{' '.join(words)},{label}")
-    (folder / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    return folder
-
-
-FINETUNE = (
-    "finetune --task=text --train=train.csv --dev=train.csv --init_from=start "
-    "--max_seq_length=32 --train_batch_size=16 --learning_rate=5e-3 "
-    "--head_dropout=0 --num_train_steps=80 --log_steps=40 "
-)
-
-
-# The same, but for its data.
-NAMED = FINETUNE.replace("--task=text", "--task=sst2").replace(
-    "--train=train.csv --dev=train.csv", ""
-)
-
-
-@pytest.mark.long
-def test_from_a_table_to_predictions(albert, folder):
-    columns = "--text_column=0 --label_column=1 --header"
-    result = albert(
-        folder, f"{FINETUNE} {columns} --output=run --eval_steps=40"
-    )
-    assert result.returncode == 0, result.stderr
-    assert "accuracy 1.0000" in result.stdout
-    assert "wrote run in" in result.stdout
-    assert "task      text: text_classification bad, good" in result.stderr
-
-    lines = "a good value\nthe list is bad\n"
-    result = albert(folder, "predict --model=run --format=jsonl", lines)
-    assert result.returncode == 0, result.stderr
-    records = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [record["label"] for record in records] == ["good", "bad"]
-    assert set(records[0]["probabilities"]) == {"bad", "good"}
-
-    for command in ("--run=run", "--run=run/model", "--checkpoints=run"):
-        result = albert(folder, f"evaluate {command} --input=train.csv")
-        assert result.returncode == 2
-        assert "a fine-tuned model, not a pretraining run" in result.stderr
-        assert "`albert evaluate --model=" in result.stderr
-
-    result = albert(
-        folder, "predict --model=run --input=train.csv --output=out.tsv --score"
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == ""
-    assert "accuracy" in result.stderr
-    table = (folder / "out.tsv").read_text().splitlines()
-    assert table[0] == "id\tlabel\tbad\tgood"
-    assert len(table) == 49
-
-    result = albert(folder, "evaluate --model=run --input=train.csv --json")
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["accuracy"] == 1.0
-
-
-@pytest.mark.peer
-def test_a_data_set_of_a_library(albert, folder):
-    datasets = pytest.importorskip("datasets")
-    rows = [
-        line.split(",")
-        for line in (folder / "train.csv").read_text().splitlines()[1:]
-    ]
+        rows.append((" ".join(words), label))
     known = datasets.Dataset.from_dict(
         {
             "sentence": [text for text, _ in rows],
@@ -93,7 +29,11 @@ def test_a_data_set_of_a_library(albert, folder):
     datasets.DatasetDict(splits).save_to_disk(str(folder / "glue" / "sst2"))
 
     named = "--from=huggingface --data=glue"
-    command = f"{NAMED} {named} --output=named"
+    command = (
+        f"finetune --task=sst2 {named} --output=named --init_from=start "
+        "--max_seq_length=32 --train_batch_size=16 --learning_rate=5e-3 "
+        "--head_dropout=0 --num_train_steps=80 --log_steps=40"
+    )
     result = albert(folder, command)
     assert result.returncode == 0, result.stderr
     assert "task      sst2: text_classification 0, 1" in result.stderr

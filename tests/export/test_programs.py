@@ -38,7 +38,7 @@ def test_exports_in_tensorflow(
 ):
     """All kinds, as exported and saved again, and under XLA.
 
-    test_question_answering.py and test_serving.py run further tasks.
+    test_task_predictions.py and test_serving.py run further tasks.
     """
     pairs = [exports[x] for x in KINDS if x not in ("onnx", "openvino", "web")]
     for kind, settings in OTHERS.items():

@@ -1,6 +1,6 @@
 """Exports of fine-tuned models, against `Predictor`.
 
-Those that answer questions are in test_question_answering.py.
+tests/finetuning/question_answering/test_serving.py has all outputs of answers.
 """
 
 import json
@@ -35,9 +35,9 @@ INPUTS = {
     "ner": {"text": TEXTS},
     "stsb pair_features": {"text": TEXTS, "text_pair": PAIRS},
     "embedding": {"text": TEXTS},
+    "squad1.1": {"question": PAIRS, "context": TEXTS},
+    "squad2.0": {"question": PAIRS, "context": TEXTS},
 }
-
-
 PARTS = ("mrpc", "stsb")
 
 
@@ -63,19 +63,36 @@ def check_most_likely(task, outputs):
             assert labels == [names[x] for x in best[row][: len(words)]]
 
 
+def check_answers(outputs):
+    """Positions in characters and bytes are those of the answer."""
+    assert {"score", "probability"} < outputs.keys()
+    names = ("answer", "start", "end", "start_byte", "end_byte")
+    rows = zip(TEXTS, *(outputs[x].numpy() for x in names), strict=True)
+    for text, answer, start, end, first, last in rows:
+        if start < 0:
+            assert answer in (b"", b"empty")  # As in the original.
+            assert (end, first, last) == (-1, -1, -1)
+        else:
+            assert text[start:end].encode() == answer
+            assert text.encode()[first:last] == answer
+
+
 def check_forms(task, inputs, outputs):
     """Inputs as a dict, a list or a single tensor; and an empty batch."""
+    serve = task.signatures["serving_default"]
+    # Servers read the shapes of outputs.
+    assert all(x.shape.rank for x in serve.structured_outputs.values())
     in_order = list(inputs.values())
     (given,) = in_order if len(in_order) == 1 else [in_order]
     for other in (
         task(given, training=False),
-        task.signatures["serving_default"](**inputs),
+        serve(**inputs),
     ):
         for name, values in outputs.items():
             assert values.shape[0] == len(TEXTS)
             assert np.array_equal(other[name], values), name
     empty = {name: x[:0] for name, x in inputs.items()}
-    for name, values in task.signatures["serving_default"](**empty).items():
+    for name, values in serve(**empty).items():
         assert values.shape[0] == 0, name
 
 
@@ -85,7 +102,7 @@ def check_training(task, inputs, name):
         task(inputs, training=True)[name],
         task.call_training(inputs)[name],
     ]
-    assert np.all(np.ptp(draws, axis=0).max() > 1e-4)
+    assert np.ptp(draws, axis=0).max() > 1e-4
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(task(inputs, training=True)[name] ** 2)
     gradients = tape.gradient(loss, task.trainable_variables)
@@ -121,7 +138,10 @@ def test_predictions_are_those_of_the_predictor(
     outputs = task(inputs)
     check_most_likely(task, outputs)
     check_forms(task, inputs, outputs)
-    trained = next(x for x in ("logits", "value", "embedding") if x in outputs)
+    if "answer" in outputs:
+        check_answers(outputs)
+    names = ("logits", "value", "embedding", "score")
+    trained = next(x for x in names if x in outputs)
     check_training(task, inputs, trained)
 
 

@@ -105,6 +105,14 @@ def _write_words(folder, rng):
     return path
 
 
+def _write_pairs(folder, rng):
+    path = folder / "pairs.tsv"
+    rows = zip(*[iter(_texts(rng, 64))] * 2, strict=True)
+    lines = [("anchor", "positive"), *rows]
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in lines))
+    return path
+
+
 @pytest.fixture(scope="session")
 def features_of():
     """Returns a function that makes `Features` of rows of ids."""
@@ -151,6 +159,7 @@ def task_files(tmp_path_factory):
         "spans": _write_spans(folder, rng, False),
         "joint spans": _write_spans(folder, rng, True),
         "words": _write_words(folder, rng),
+        "pairs": _write_pairs(folder, rng),
     }
 
 

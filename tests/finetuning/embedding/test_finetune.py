@@ -1,7 +1,6 @@
 """Embeddings from a file to the commands that use them."""
 
 import json
-import shlex
 import shutil
 
 import numpy as np
@@ -112,23 +111,6 @@ def _copy(folder):
     return shutil.copytree(folder, folder.with_name("copy"))
 
 
-def test_training_brings_pairs_together(checkpoint, files, tmp_path):
-    config = settings(
-        checkpoint,
-        tmp_path / "run",
-        train=files / "pairs.tsv",
-        dev=files / "pairs.tsv",
-        metrics=["accuracy"],
-        num_train_steps=60,
-        eval_steps=60,
-    )
-    result = finetune(config).best
-    found = json.loads((tmp_path / "run" / "eval.json").read_text())
-    # The pairs follow no rule: they are learned by heart.
-    assert result.scores["accuracy"] > 0.5
-    assert found["baselines"]["bag of words"]["accuracy"] < 0.3
-
-
 def test_settings_that_cannot_train(checkpoint, files, tmp_path):
     def opened(name, **changes):
         changes["train"] = files / name
@@ -147,33 +129,3 @@ def test_settings_that_cannot_train(checkpoint, files, tmp_path):
     opened("scored.tsv", gradient_accumulation_steps=8)
     with pytest.raises(InputError, match="head_dropout=0.3: tasks of the type"):
         opened("pairs.tsv", head_dropout=0.3)
-
-
-@pytest.mark.long
-def test_commands(run, files, run_albert, tmp_path):
-    folder, result = run
-
-    def albert(command):
-        done = run_albert(*shlex.split(command), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    model = f"--model={folder}"
-    scores = albert(f"evaluate {model} --input={files / 'scored.tsv'}")
-    name, score = scores.splitlines()[0].split()
-    assert (name, float(score)) == (
-        "spearman",
-        pytest.approx(result.scores["spearman"], abs=1e-4),
-    )
-    similarity = json.loads(albert(f"embed {model} --text=a --pair=b"))
-    table = albert(f"predict {model} --input={files / 'pairs.tsv'}")
-    assert table.startswith("id\tsimilarity\n0\t")
-    table = albert(f"predict {model} --text=a").splitlines()
-    assert table[0].startswith("id\t0\t1\t2")
-    vectors = [json.loads(albert(f"embed {model} --text={x}")) for x in "ab"]
-    assert np.dot(*vectors) == pytest.approx(similarity, abs=1e-4)
-    for kind in ("task", "onnx", "litert"):
-        albert(f"export {model} --kind={kind} --output={kind}")
-        albert(f"export --check={kind} {model}")
-    card = (tmp_path / "task" / "README.md").read_text()
-    assert "sentence-similarity" in card
