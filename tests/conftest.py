@@ -2,7 +2,6 @@ import contextlib
 import dataclasses
 import functools
 import gc
-import importlib.util
 import io
 import itertools
 import json
@@ -17,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+import command_server
 import pytest
 
 # Before TensorFlow is imported anywhere: its start-up chatter hides failures.
@@ -90,16 +90,6 @@ def stored():
     return _REPOSITORY / "tests" / "interop" / "data" / "stored"
 
 
-def _command_server():
-    """Returns the module."""
-    name = "command_server"
-    path = pathlib.Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def forked():
     """Returns `forked(imports, **environment)`: the path of a command.
@@ -107,7 +97,6 @@ def forked():
     It is an `albert` that also takes Python, as `python` does: `-c CODE` or
     FILE.py. Its processes are forked from one that has executed `imports`.
     """
-    module = _command_server()
 
     @contextlib.contextmanager
     def serving(imports, environment):
@@ -115,9 +104,15 @@ def forked():
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/socket"
             command = pathlib.Path(folder, "albert")
-            module.write_command(command, path)
+            command_server.write_command(command, path)
             process = subprocess.Popen(
-                [sys.executable, module.__file__, "serve", path, imports],
+                [
+                    sys.executable,
+                    command_server.__file__,
+                    "serve",
+                    path,
+                    imports,
+                ],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -172,19 +167,19 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture(scope="session")
 def begin_albert(albert_command):
-    """Returns `begin(*arguments, log=, devices=1)`: a command to be killed.
+    """Returns `begin(*arguments, log=)`: a command to be killed.
 
     Its `process` is the id; `end()` waits, and returns the exit status or minus
-    the signal.
+    the signal. It may have several virtual `devices`, and `before` executed.
     """
-    module = _command_server()
     server = f"{albert_command.parent}/socket"
 
-    def begin(*arguments, log, devices=1):
-        program = ["-c", _ON_DEVICES, f"{devices}", *map(str, arguments)]
+    def begin(*arguments, log, devices=1, before=""):
+        code = before + _ON_DEVICES
+        program = ["-c", code, f"{devices}", *map(str, arguments)]
         with open(os.devnull) as nothing, open(log, "w") as file:
             streams = [nothing.fileno(), *[file.fileno()] * 2]
-            return module.Started(server, program, streams)
+            return command_server.Started(server, program, streams)
 
     return begin
 
@@ -439,19 +434,9 @@ def records(make_records):
 @pytest.fixture(scope="session")
 def config():
     """A small architecture."""
-    from albert_tf.config import AlbertConfig
+    from architectures import SMALL
 
-    return AlbertConfig(
-        vocab_size=50,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=24,
-        max_position_embeddings=20,
-        # Far from zero, so that every part matters in a comparison.
-        initializer_range=0.3,
-    )
+    return SMALL
 
 
 # Not once per session: folders of tests have architectures of their own.

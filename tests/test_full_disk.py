@@ -11,8 +11,8 @@ import types
 import unittest.mock
 
 import pytest
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.data import create_data
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.errors import StorageError
@@ -57,16 +57,7 @@ def make_folder(path):
 
 
 def save_model(path, tokenizer=None):
-    AlbertEncoder(
-        AlbertConfig(
-            vocab_size=50,
-            embedding_size=4,
-            hidden_size=4,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            intermediate_size=4,
-        )
-    ).save_pretrained(path, tokenizer)
+    AlbertEncoder(SMALL).save_pretrained(path, tokenizer)
 
 
 def convert_to_keras_hub(path):

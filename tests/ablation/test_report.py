@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import pytest
+from ablation_results import dropout, losses, make_result
 
 from albert_tf.ablation.config import SCALES
 from albert_tf.ablation.plots import plot_study
@@ -25,7 +26,7 @@ from albert_tf.errors import InputError
 LOW, HIGH = (2.0, 2.1, 2.2, 2.0, 2.1), (3.0, 3.1, 3.2, 3.0, 3.1)
 
 
-def test_report(dropout, tmp_path):
+def test_report(tmp_path):
     result = dropout(HIGH, LOW)
     Ablation("minutes", "A small model.", (result,)).save(tmp_path)
     text = (tmp_path / "report.md").read_text("utf-8")
@@ -43,13 +44,13 @@ def test_report(dropout, tmp_path):
 @pytest.mark.parametrize(
     ("scale", "values"), [("smoke", HIGH), ("minutes", HIGH[:4])]
 )
-def test_findings_that_are_not_judged_are_not_counted(dropout, scale, values):
+def test_findings_that_are_not_judged_are_not_counted(scale, values):
     text = Ablation(scale, "A small model.", (dropout(values, LOW),)).table()
     assert "**Not judged**" in text
     assert "findings were reproduced" not in text
 
 
-def test_what_is_judged_is_drawn(monkeypatch, tmp_path, make_result, losses):
+def test_what_is_judged_is_drawn(monkeypatch, tmp_path):
     figures = []
     monkeypatch.setattr(
         "albert_tf.ablation.plots.save_figure",

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from ablation_results import dropout, losses, make_result
 from scipy import stats
 
 from albert_tf.ablation.results import StudyResult
@@ -51,18 +52,18 @@ def verdict(result, **options):
         (HIGH[:4], LOW[:4], "not judged"),
     ],
 )
-def test_better(dropout, with_dropout, without, outcome):
+def test_better(with_dropout, without, outcome):
     assert verdict(dropout(with_dropout, without)).outcome == outcome
 
 
-def test_evidence_is_that_of_scipy(dropout):
+def test_evidence_is_that_of_scipy():
     found = verdict(dropout(HIGH, (2.8, 2.9, 3.1, 3.0, 3.05))).evidence
     test = stats.ttest_ind((2.8, 2.9, 3.1, 3.0, 3.05), HIGH, equal_var=False)
     low, high = test.confidence_interval(0.95)
     assert f"[{low:+.3f}, {high:+.3f}], p = {test.pvalue:.3f}" in found
 
 
-def test_evidence_of_a_comparison_with_a_number(make_result):
+def test_evidence_of_a_comparison_with_a_number():
     values = (0.61, 0.62, 0.64, 0.6, 0.63)
     claim = StudyClaim("above chance", "a", CHANCE, score="sop_accuracy")
     study = Study(
@@ -99,7 +100,7 @@ def equal_study(kind="equal"):
         ((3.000, 3.001, 3.002, 3.003, 3.004), "not reproduced"),
     ],
 )
-def test_equality_needs_evidence(values, outcome, make_result, losses):
+def test_equality_needs_evidence(values, outcome):
     scores = [losses(*values), losses(2.0, 2.001, 2.002, 2.003, 2.004)]
     assert verdict(make_result(equal_study(), scores)).outcome == outcome
 
@@ -112,20 +113,20 @@ def test_equality_needs_evidence(values, outcome, make_result, losses):
     ],
 )
 @pytest.mark.parametrize("kind", ["better", "equal"])
-def test_failed_runs_are_not_judged(failed, reason, kind, make_result, losses):
+def test_failed_runs_are_not_judged(failed, reason, kind):
     scores = [[*losses(*LOW[:4]), failed], losses(*HIGH)]
     found = verdict(make_result(equal_study(kind), scores))
     assert found.outcome == "not judged"
     assert reason in found.evidence
 
 
-def test_too_short_runs_are_not_judged(dropout):
+def test_too_short_runs_are_not_judged():
     found = verdict(dropout(HIGH, LOW), judged=False)
     assert found.outcome == "not judged"
     assert "too short" in found.evidence
 
 
-def test_downstream_score_takes_precedence(make_result, losses):
+def test_downstream_score_takes_precedence():
     better, worse = losses(*HIGH), losses(*LOW)
     for scores, accuracy in ((better, 0.9), (worse, 0.5)):
         for number, seed in enumerate(scores):
@@ -135,7 +136,7 @@ def test_downstream_score_takes_precedence(make_result, losses):
     assert "90.2" in found.evidence
 
 
-def test_claims_without_their_score_are_not_judged(make_result, losses):
+def test_claims_without_their_score_are_not_judged():
     scores = [losses(*LOW)] * 3
     for seeds in scores:
         for seed in seeds:
@@ -145,7 +146,7 @@ def test_claims_without_their_score_are_not_judged(make_result, losses):
     assert "give --train and --dev" in verdicts[4].evidence
 
 
-def test_identical_models_are_one_claim(dropout, make_result, losses):
+def test_identical_models_are_one_claim():
     first = dropout(HIGH, LOW)
     other = dataclasses.replace(
         STUDIES["dropout"],
@@ -163,7 +164,7 @@ def test_identical_models_are_one_claim(dropout, make_result, losses):
     assert repeated.repeats == first.heading
 
 
-def test_a_model_is_not_compared_with_itself(dropout):
+def test_a_model_is_not_compared_with_itself():
     result = dropout(HIGH, HIGH)
     result = share_runs(result, "with dropout", result.rows[1].runs)
     found = verdict(result)
@@ -179,7 +180,7 @@ def test_holm():
     assert adjust({}) == {}
 
 
-def test_equal_values_have_no_spread(dropout):
+def test_equal_values_have_no_spread():
     assert verdict(dropout((2.0,) * 5, (2.0,) * 5)).outcome != "reproduced"
     assert verdict(dropout((3.0,) * 5, (2.0,) * 5)).outcome == "reproduced"
 
@@ -241,7 +242,7 @@ def simulated(rng, study, means):
 
 
 @pytest.mark.long
-def test_false_findings_are_rare(make_result):
+def test_false_findings_are_rare():
     rng = np.random.default_rng(0)
     reports, wrong = 600, 0
     truth = {name: null_scores(study) for name, study in STUDIES.items()}
@@ -259,7 +260,7 @@ def test_false_findings_are_rare(make_result):
     assert wrong / reports <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / reports)
 
 
-def test_real_differences_are_found(make_result):
+def test_real_differences_are_found():
     rng = np.random.default_rng(1)
     reports, found = 20, 0
     for _ in range(reports):

@@ -4,15 +4,10 @@ import pathlib
 import shlex
 import shutil
 
-import keras
 import pytest
 
 from albert_tf.cli.main import main
-from albert_tf.config import AlbertConfig
 from albert_tf.demo.corpora import python_documents
-from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 DATA = pathlib.Path(__file__).parent / "data"
 
@@ -76,26 +71,11 @@ def python_lines():
 
 
 @pytest.fixture(scope="module")
-def folder(python_lines, tmp_path_factory):
+def folder(checkpoint, tmp_path_factory):
     """A folder with `start`, a small model that has learnt nothing."""
     folder = tmp_path_factory.mktemp("user")
-    vocabulary = train_vocabulary(
-        python_lines, folder / "spiece", VocabularyConfig(vocab_size=400)
-    )
-    config = AlbertConfig(
-        vocab_size=400,
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        initializer_range=0.1,
-    )
-    keras.utils.set_random_seed(0)
-    AlbertPretrainer(config).save_pretrained(
-        folder / "start", AlbertTokenizer.from_file(vocabulary)
-    )
+    shutil.copytree(checkpoint, folder / "start")
+    shutil.copy(checkpoint / "spiece.model", folder)
     return folder
 
 

@@ -69,7 +69,7 @@ PRETRAIN = (
     "--train_batch_size=2"
 )
 RECORDS = f"{PRETRAIN} --input=data"
-FITS = "--config_overrides=vocab_size=400"
+FITS = "--config_overrides=vocab_size=600"
 FINETUNE = (
     "finetune --output=new --init_from=start --max_seq_length=32 --task=text "
     "--train=train.csv --dev=train.csv"
@@ -84,7 +84,7 @@ LONG = "n" * 300
 # begin with, so that each row has what is wrong alone.
 BAD_INPUT = {
     "train-vocab": [
-        ("--output=spiece --input=spiece.vocab", "would destroy the input"),
+        ("--output=spiece --input=spiece.model", "would destroy the input"),
         ("", "--input and --output are required"),
         ("--output=x --input=absent.txt", "absent.txt: no such file"),
         ("--output=x --input=text.txt,,text.txt", "has an empty path"),
@@ -165,12 +165,12 @@ BAD_INPUT = {
     RECORDS: [
         ("--config=config.json", "not JSON"),
         ("--config=albert_hug", "albert_hug"),
-        ("", "400 pieces"),
+        ("", "600 pieces"),
         (
-            "--config_overrides=vocab_size=400,max_position_embeddings=16",
+            "--config_overrides=vocab_size=600,max_position_embeddings=16",
             "32 tokens",
         ),
-        ("--config_overrides=vocab=400", "vocab=400"),
+        ("--config_overrides=vocab=600", "vocab=600"),
         ("--config_overrides=layer_norm_eps=Infinity", "must be finite and in"),
         ("--config_overrides=hidden_size=[]", "hidden_size=[] must be an int"),
         ("--start_warmup_step=-1", "start_warmup_step=-1 must be at least 0"),
@@ -228,7 +228,7 @@ BAD_INPUT = {
         ("--temperature=0", "temperature=0.0 must be in [0.001, 100]"),
         ("--temperature=1", "temperature=1.0: tasks of the type text_class"),
         ("--label_smoothing=1", "label_smoothing=1.0 must be in [0, 1)"),
-        ("--max_seq_length=64", "takes at most 32 tokens"),
+        ("--max_seq_length=65", "takes at most 64 tokens"),
         ("--from=tfds", "does not support --task=text"),
         (
             "--from=tfds --task=dream --max_qa_length=8",
@@ -332,12 +332,12 @@ BAD_INPUT = {
         ("--kind=task --quantization=int8", "by kind=task (only by litert"),
         ("--kind=litert --packed", "by kind=litert (only by encoder"),
         ("--kind=text_encoder --resizable", "text_encoder (only by litert"),
-        ("--kind=preprocessor --seq_length=33", "=33 must be at most 32"),
+        ("--kind=preprocessor --seq_length=65", "=65 must be at most 64"),
         ("--kind=preprocessor --seq_length=2", "=2 must be at least 3"),
-        ("--kind=text_encoder --seq_length=33", "=33 must be from 3"),
+        ("--kind=text_encoder --seq_length=65", "=65 must be from 3"),
         ("--kind=text_encoder --seq_length=2", "=2 must be from 3, to hold"),
         ("--kind=litert --seq_length=1", "=1 must be at least 2, to hold"),
-        ("--kind=onnx --seq_length=33", "at least 2, to hold [CLS] and [SEP]"),
+        ("--kind=onnx --seq_length=65", "at least 2, to hold [CLS] and [SEP]"),
         ("--kind=onnx --quantization=int8", "use quantization=dynamic"),
         ("--kind=openvino --quantization=int8", "use quantization=dynamic"),
         ("--kind=openvino --resizable", "is not supported by kind=openvino"),
@@ -362,7 +362,7 @@ BAD_INPUT = {
             "absent.txt: no such file",
         ),
         ("--calibration_input=text.txt", "does not support calibration_input"),
-        ("--seq_length=33", "seq_length=33 must be at least 2"),
+        ("--seq_length=65", "seq_length=65 must be at least 2"),
         ("--quantization=int4", "quantization=int4 must be one of"),
     ],
     "serve": [
@@ -443,7 +443,7 @@ BAD_INPUT = {
         ("--model=start --input=absent.txt", "absent.txt"),
         ("--model=start --input=binary", "binary:1: the text"),
         ("--model=start --text=[MASK] --top_k=0", "top_k=0 must be in [1"),
-        ("--model=start --text=[MASK] --top_k=999", "must be in [1, 400]"),
+        ("--model=start --text=[MASK] --top_k=999", "must be in [1, 600]"),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),
     ],
     "embed": [

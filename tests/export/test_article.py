@@ -10,8 +10,8 @@ import re
 import tokenize
 
 import pytest
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.exporting.encoder import export_encoder
 from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -49,15 +49,7 @@ def exports(shared, tmp_path_factory):
     """A small encoder with the released vocabulary, and its preprocessor."""
     vocabulary = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
     folder = tmp_path_factory.mktemp("exports")
-    config = AlbertConfig(
-        vocab_size=30000,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-    )
+    config = SMALL.replace(vocab_size=30000, max_position_embeddings=64)
     model = AlbertPretrainer(config)
     tokenizer = AlbertTokenizer.from_file(vocabulary)
     export_encoder(model, folder / "encoder", tokenizer=tokenizer)

@@ -1,18 +1,11 @@
 """Values and flags are what they were when frozen."""
 
-import importlib.util
 import json
-import pathlib
 
 import keras
 import numpy as np
 import pytest
-
-_spec = importlib.util.spec_from_file_location(
-    "frozen", pathlib.Path(__file__).with_name("frozen.py")
-)
-frozen = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(frozen)
+from freeze import frozen
 
 VALUES = json.loads(frozen.FILE.read_text())
 # Flags that were removed on purpose; CHANGELOG.md names them.

@@ -1,18 +1,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.layers.embeddings import Embeddings
 
-CONFIG = AlbertConfig(
-    vocab_size=50,
-    embedding_size=32,
-    hidden_size=32,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=512,
-)
+CONFIG = SMALL.replace(embedding_size=32, max_position_embeddings=512)
 
 
 def gradients(dtype):

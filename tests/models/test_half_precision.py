@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from architectures import SMALL
 
-from albert_tf.config import ACTIVATIONS, AlbertConfig
+from albert_tf.config import ACTIVATIONS
 from albert_tf.errors import InputError
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.model import (
@@ -21,16 +22,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
 BATCH, LENGTH = 64, 64
-NARROW = AlbertConfig(
-    vocab_size=50,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=LENGTH,
-    initializer_range=0.2,
-)
+NARROW = SMALL.replace(max_position_embeddings=LENGTH)
 
 
 def tokens(*shape):

@@ -1,13 +1,21 @@
 import base64
 import concurrent.futures
+import contextlib
+import json
 import re
+import threading
+import time
+import urllib.error
 import urllib.request
 
 import numpy as np
 import pytest
+import uvicorn
 
 import albert_tf
 from albert_tf.models.base import AlbertModel
+from albert_tf.server.app import create_app
+from albert_tf.server.config import ServeConfig
 from albert_tf.server.endpoints import load_served_model
 
 TEXTS = ["A woman plays the violin.", "", "Prices rose faster. ünïcödé 漢字"]
@@ -18,8 +26,49 @@ def get(url):
         return response.read().decode(), response.headers
 
 
+def post(url, body):
+    """Returns the status and the JSON; bodies may be bytes."""
+    if not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    request = urllib.request.Request(url, body)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+@pytest.fixture(scope="session")
+def config(config, tokenizer):
+    """The small architecture, for `tokenizer` and the lengths of the tasks."""
+    return config.replace(
+        vocab_size=tokenizer.vocab_size, max_position_embeddings=512
+    )
+
+
+@contextlib.contextmanager
+def running(model, **limits):
+    """Yields the address of a server."""
+    config = ServeConfig(model=str(model), **limits)
+    served = load_served_model(config.model, config.max_batch_size)
+    settings = uvicorn.Config(
+        create_app(served, config), port=0, log_level="warning"
+    )
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    (listener,) = server.servers[0].sockets
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
 @pytest.fixture(scope="module")
-def pretrained(running):
+def pretrained():
     """The address of a server of the packaged model, with small limits."""
     limits = {"max_texts": 4, "max_characters": 100, "max_body_bytes": 2048}
     with running("albert_tiny_en", **limits) as address:
@@ -32,7 +81,7 @@ def vectors():
 
 
 class TestPretrained:
-    def test_embed(self, pretrained, post, vectors):
+    def test_embed(self, pretrained, vectors):
         status, answer = post(f"{pretrained}/embed", {"inputs": TEXTS})
         assert status == 200
         # The rows of a batch may be computed in another order of additions.
@@ -40,7 +89,7 @@ class TestPretrained:
         _, one = post(f"{pretrained}/embed", {"inputs": TEXTS[0]})
         np.testing.assert_allclose(one["outputs"], vectors[:1], atol=1e-6)
 
-    def test_fill_mask(self, pretrained, post):
+    def test_fill_mask(self, pretrained):
         texts = ["The [MASK] is red.", "[MASK] and [MASK]."]
         expected = albert_tf.FillMask()(texts, top_k=5)
         url = f"{pretrained}/fill-mask"
@@ -56,7 +105,7 @@ class TestPretrained:
             np.testing.assert_allclose(*scores, rtol=1e-4)
         assert len(post(url, {"inputs": texts[0]})[1]["outputs"][0][0]) == 5
 
-    def test_openai_embeddings(self, pretrained, post, vectors):
+    def test_openai_embeddings(self, pretrained, vectors):
         """The request and the answer of OpenAI's API reference."""
         url = f"{pretrained}/v1/embeddings"
         body = {"input": TEXTS, "model": "any", "encoding_format": "float"}
@@ -130,19 +179,19 @@ class TestPretrained:
             ("/healthz", {}, 405, "Method Not Allowed"),
         ],
     )
-    def test_bad_requests(self, pretrained, post, path, body, status, message):
+    def test_bad_requests(self, pretrained, path, body, status, message):
         found, answer = post(pretrained + path, body)
         assert found == status
         assert message in answer["error"]["message"]
         assert "\n" not in answer["error"]["message"]
         assert answer["error"]["type"] == "invalid_request_error"
 
-    def test_large_body_is_answered(self, pretrained, post):
+    def test_large_body_is_answered(self, pretrained):
         status, answer = post(f"{pretrained}/embed", b" " * 20_000_000)
         assert status == 413
         assert "more than 2,048 bytes" in answer["error"]["message"]
 
-    def test_for_operators(self, pretrained, post):
+    def test_for_operators(self, pretrained):
         assert '"status":"ok"' in get(f"{pretrained}/healthz")[0]
         post(f"{pretrained}/embed", {"inputs": "a"})
         metrics, headers = get(f"{pretrained}/metrics")
@@ -197,9 +246,7 @@ PASSAGE = {"context": "A reader came. He left.", "question": "Who came?"}
         ),
     ],
 )
-def test_predict(
-    make_finetuned, running, post, assert_close, task, given, bad, message
-):
+def test_predict(make_finetuned, assert_close, task, given, bad, message):
     """Answers of concurrent requests are those of a `Predictor`."""
     folder = make_finetuned(task)
     expected = albert_tf.Predictor(folder)([given, given])

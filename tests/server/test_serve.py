@@ -1,7 +1,9 @@
+import json
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -13,7 +15,7 @@ FLAGS = ["--model=albert_tiny_en", "--port=0"]
 
 
 @pytest.mark.long
-def test_command_serves_until_it_is_stopped(post):
+def test_command_serves_until_it_is_stopped():
     process = subprocess.Popen(
         [sys.executable, "-m", "albert_tf", "serve", *FLAGS],
         stdout=subprocess.PIPE,
@@ -22,9 +24,10 @@ def test_command_serves_until_it_is_stopped(post):
     line = process.stdout.readline()
     assert line.startswith("albert_tiny_en (pretrained) answers at http://")
     address = line.split()[4].rstrip(":")
-    status, answer = post(f"{address}/embed", {"inputs": "A text."})
-    assert status == 200
-    assert len(answer["outputs"][0]) == 256
+    with urllib.request.urlopen(
+        f"{address}/embed", b'{"inputs": "A text."}', timeout=60
+    ) as response:
+        assert len(json.load(response)["outputs"][0]) == 256
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == -signal.SIGTERM
 

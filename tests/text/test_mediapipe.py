@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.models.encoder import AlbertEncoder
@@ -25,14 +25,7 @@ def different(tmp_path_factory):
     tasks = pytest.importorskip(
         "mediapipe.tasks.python.text", reason="MediaPipe is not installed"
     )
-    config = AlbertConfig(
-        vocab_size=50,
-        embedding_size=8,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=8,
-    )
+    config = SMALL.replace(max_position_embeddings=512)
     program = IdsProgram(
         model=AlbertEncoder(config),
         # A model whose embeddings are the ids.

@@ -1,6 +1,3 @@
-import importlib.util
-import pathlib
-
 import numpy as np
 import pytest
 
@@ -10,11 +7,9 @@ from albert_tf.training.distribution import make_strategy
 @pytest.fixture(scope="session")
 def toy():
     """The module toy.py."""
-    path = pathlib.Path(__file__).with_name("toy.py")
-    spec = importlib.util.spec_from_file_location("toy", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    from training import toy
+
+    return toy
 
 
 @pytest.fixture

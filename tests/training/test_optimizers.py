@@ -2,8 +2,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import (
@@ -288,15 +288,7 @@ def test_details_are_norms_and_ratios():
     }
 
 
-SMALL = AlbertConfig(
-    vocab_size=20,
-    embedding_size=4,
-    hidden_size=8,
-    num_hidden_layers=4,
-    num_attention_heads=2,
-    intermediate_size=8,
-    max_position_embeddings=8,
-)
+FOUR_LAYERS = SMALL.replace(num_hidden_layers=4)
 HEADS = {
     "encoder/pooler/kernel": 1,
     "mlm_head/dense/kernel": 1,
@@ -344,7 +336,7 @@ FFN = "feed_forward/output"
     ],
 )
 def test_rates_halve_from_level_to_level(changes, embeddings, stack):
-    config = SMALL.replace(**changes)
+    config = FOUR_LAYERS.replace(**changes)
     names = [v.path for v in AlbertPretrainer(config).trainable_variables]
     found = layerwise_rates(config, names, 0.5)
     assert list(found) == names

@@ -1,7 +1,5 @@
 """Results of studies from given scores, without training."""
 
-import pytest
-
 from albert_tf.ablation.results import RowResult, StudyResult
 from albert_tf.ablation.studies import STUDIES
 from albert_tf.ablation.study import ABOVE_PLATEAU
@@ -40,24 +38,7 @@ def losses(*values):
     return [{"mlm_loss": value} for value in values]
 
 
-@pytest.fixture(name="make_result")
-def make_result_fixture():
-    """`make_result(study, scores)`."""
-    return make_result
-
-
-@pytest.fixture(name="losses")
-def losses_fixture():
-    """`losses(*values)`."""
-    return losses
-
-
-@pytest.fixture
-def dropout():
-    """Returns `make(with_dropout, without)`, from losses."""
-
-    def make(with_dropout, without):
-        scores = [losses(*with_dropout), losses(*without)]
-        return make_result(STUDIES["dropout"], scores)
-
-    return make
+def dropout(with_dropout, without):
+    """The result of the study of dropout from losses."""
+    scores = [losses(*with_dropout), losses(*without)]
+    return make_result(STUDIES["dropout"], scores)
