@@ -1,16 +1,18 @@
 """Commands that are killed at random moments leave nothing half-done.
 
-A run that is killed and resumed ends with the same bits. An export is complete
-or absent: test_folders.py kills the functions that it uses before each of
-their changes of files.
+A run that is killed and resumed ends with the same bits. Data and an export are
+complete or absent: data/test_continue.py and test_folders.py kill the functions
+that write them before each of their changes of files.
 """
 
+import collections
 import contextlib
 import json
 import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import time
 
@@ -63,6 +65,33 @@ FINETUNE = {
     "save_checkpoints_steps": 4,
 }
 KINDS = ("start-up", "loop", "save", "evaluation")
+# So that there are many blocks to be done, saved after each of them.
+SMALL_BLOCKS = """
+import functools
+from albert_tf.data import create_data
+create_data.Limits = functools.partial(
+    create_data.Limits,
+    group_bytes=1,
+    min_block_bytes=8000,
+    max_block_bytes=8000,
+    shard_bytes=400_000,
+    save_seconds=0.0,
+)
+"""
+CREATE_DATA = {
+    "masking": "static",
+    "dupe_factor": 3,
+    "max_seq_length": 64,
+    "num_workers": 2,
+}
+
+
+def is_alive(process):
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 class Command:
@@ -74,16 +103,21 @@ class Command:
       output: its output; beside it, the log is written.
       flags: further flags.
       devices: number of virtual devices.
+      before: see `begin`.
     """
 
-    def __init__(self, begin, name, output, flags, devices=1):
+    def __init__(self, begin, name, output, flags, devices=1, before=""):
         self.log_file = output.with_name(f"{output.name}.log")
         flags = flags | {"output": output}
         if devices > 1:
             flags |= {"distribution": "mirrored"}
         arguments = [f"--{key}={value}" for key, value in flags.items()]
         self._started = begin(
-            name, *arguments, log=self.log_file, devices=devices
+            name,
+            *arguments,
+            log=self.log_file,
+            devices=devices,
+            before=before,
         )
         self.process = self._started.process
         self.checkpoints = output / "checkpoints"
@@ -98,11 +132,8 @@ class Command:
 
     def wait_for(self, happened):
         """Waits for something, or the end of the process."""
-        stat = pathlib.Path(f"/proc/{self.process}/stat")
         deadline = time.monotonic() + PATIENCE
-        while not happened():
-            if not stat.exists() or stat.read_text().split()[2] == "Z":
-                return
+        while not happened() and is_alive(self.process):
             assert time.monotonic() < deadline, self.log
             time.sleep(0.0005)
 
@@ -127,6 +158,8 @@ def kill_sometime(command, kind, moments):
     Returns:
       The number of lines that it had logged, and whether it was writing.
     """
+    if kind == "preemption":
+        return preempt(command)
     if kind == "start-up":
         # Imports are done, so this is tracing and the first steps.
         time.sleep(moments.uniform(0.0, 5.0))
@@ -146,6 +179,20 @@ def kill_sometime(command, kind, moments):
     writing = command.is_writing()
     assert command.end(signal.SIGKILL) == -signal.SIGKILL, command.log
     return len(command.steps()), writing
+
+
+def preempt(command):
+    """Ends a run as machines that are taken away do; returns as above."""
+    command.wait_for(lambda: len(command.steps()) > 5)
+    assert command.end(signal.SIGTERM) == 0
+    run = command.checkpoints.parent
+    step = max(list_checkpoints(command.checkpoints))
+    assert step < PRETRAIN["num_train_steps"]
+    assert "SIGTERM: finishing the current steps, then saving" in command.log
+    assert command.log.splitlines()[-1] == (
+        f"Stopped after step {step}, saved in {run}; the same command resumes."
+    )
+    return len(command.steps()), False
 
 
 def curve(run):
@@ -182,16 +229,17 @@ def flags(records, checkpoint, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "devices", "kills", "changes"),
+    ("name", "devices", "kinds", "changes"),
     [
-        ("pretrain", 1, 20, {}),
-        ("pretrain", 2, 20, {}),
-        ("pretrain", 1, 8, {"phases": json.dumps(PHASES)}),
-        ("finetune", 1, 8, {}),
+        ("pretrain", 1, KINDS * 5, {}),
+        ("pretrain", 2, KINDS * 5, {}),
+        ("pretrain", 1, KINDS * 2, {"phases": json.dumps(PHASES)}),
+        ("pretrain", 1, ("preemption",), {}),
+        ("finetune", 1, KINDS * 2, {}),
     ],
 )
 def test_killed_run_ends_bit_equal(
-    begin_albert, flags, contents, tmp_path, name, devices, kills, changes
+    begin_albert, flags, contents, tmp_path, name, devices, kinds, changes
 ):
     def command(folder):
         given = flags[name] | changes
@@ -200,37 +248,78 @@ def test_killed_run_ends_bit_equal(
     expected, run = tmp_path / "expected", tmp_path / "run"
     command(expected).finish()
     moments = random.Random(devices)
-    kinds = [*KINDS] * (kills // len(KINDS))
-    moments.shuffle(kinds)
-    found = [kill_sometime(command(run), kind, moments) for kind in kinds]
+    found = [
+        kill_sometime(command(run), kind, moments)
+        for kind in moments.sample(kinds, len(kinds))
+    ]
     # They were spread: before the first step, later, and into a save.
-    assert any(lines == 0 for lines, _ in found)
     assert any(lines > 1 for lines, _ in found)
-    assert any(writing for _, writing in found)
+    if "start-up" in kinds:
+        assert any(lines == 0 for lines, _ in found)
+        assert any(writing for _, writing in found)
     command(run).finish()
     assert_same(run, expected)
     if name == "finetune":
         assert contents(run / "model") == contents(expected / "model")
 
 
-@pytest.mark.slow
-def test_preempted_run_resumes_and_ends_bit_equal(
-    begin_albert, flags, tmp_path
+def leftovers(folder):
+    """Returns what is left of temporary folders and of jobs in them."""
+    found = [*folder.glob(".*.tmp"), *folder.glob(".*.tmp/.job")]
+    return sorted(path.suffix or path.name for path in found)
+
+
+def children_of(process):
+    """Returns the ids of the processes that a process has started."""
+    tasks = pathlib.Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+@pytest.mark.long
+def test_killed_create_data_goes_on(
+    begin_albert, corpus, small_tokenizer, contents, tmp_path
 ):
-    expected, run = tmp_path / "expected", tmp_path / "run"
-    given = flags["pretrain"]
-    Command(begin_albert, "pretrain", expected, given).finish()
-    command = Command(begin_albert, "pretrain", run, given)
-    command.wait_for(lambda: len(command.steps()) > 5)
-    assert command.end(signal.SIGTERM) == 0
-    step = max(list_checkpoints(run / "checkpoints"))
-    assert step < PRETRAIN["num_train_steps"]
-    assert "SIGTERM: finishing the current steps, then saving" in command.log
-    assert command.log.splitlines()[-1] == (
-        f"Stopped after step {step}, saved in {run}; the same command resumes."
-    )
-    Command(begin_albert, "pretrain", run, given).finish()
-    assert_same(run, expected)
+    model = tmp_path / "spiece.model"
+    model.write_bytes(small_tokenizer.model_bytes)
+    text = (corpus / "a.txt").read_text("utf-8")
+    for number in range(4):
+        (tmp_path / f"{number}.txt").write_text(text * 8, "utf-8")
+    given = CREATE_DATA | {"input": f"{tmp_path}/*.txt"}
+    given |= {"spm_model_file": model}
+
+    def command(name):
+        return Command(
+            *(begin_albert, "create-data", tmp_path / name, given),
+            before=SMALL_BLOCKS,
+        )
+
+    started = time.monotonic()
+    command("whole").finish()
+    seconds = time.monotonic() - started
+    whole, moments = contents(tmp_path / "whole"), random.Random(4)
+    stages = collections.Counter()
+    for number in range(4):
+        killed = command("data")
+        if number == 0:  # In the middle, however long it takes to start.
+            killed.wait_for(lambda: leftovers(tmp_path))
+        else:
+            time.sleep(moments.uniform(0.2, 1.0) * seconds)
+        workers = children_of(killed.process)
+        killed.end(signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE
+        while any(map(is_alive, workers)):  # Nobody else would end them.
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        if (tmp_path / "data").exists():
+            stages["complete"] += 1
+            assert contents(tmp_path / "data") == whole
+            shutil.rmtree(tmp_path / "data")
+        else:
+            stages[" ".join(leftovers(tmp_path)) or "nothing"] += 1
+    command("data").finish()
+    assert contents(tmp_path / "data") == whole
+    assert not leftovers(tmp_path)
+    assert stages.keys() - {"nothing", "complete"}
 
 
 def sha256_of_complete(folder):

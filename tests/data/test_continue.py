@@ -1,14 +1,11 @@
-"""`create_pretraining_data`, killed or interrupted, and run again."""
+"""`create_pretraining_data`, killed or interrupted, and run again.
 
-import collections
+tests/test_kill.py kills the command and its workers.
+"""
+
 import dataclasses
 import os
-import pathlib
-import random
 import shutil
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -114,88 +111,6 @@ def test_what_is_done_is_not_done_again(
     assert small("data", **settings, num_workers=2) == whole
     assert "resumes after" in capsys.readouterr().err
     assert not leftovers(tmp_path)
-
-
-KILLS, PATIENCE = 4, 120
-
-SCRIPT = pathlib.Path(__file__).parent / "scripts" / "create_in_small_blocks.py"
-
-
-def children_of(process):
-    """Returns the ids of the processes that a process has started."""
-    tasks = pathlib.Path(f"/proc/{process}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
-
-
-def is_alive(process):
-    try:
-        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
-@pytest.fixture
-def start(corpus, small_tokenizer, tmp_path):
-    """Returns `start(name)`: the command with two workers, in a process."""
-    (tmp_path / "spiece.model").write_bytes(small_tokenizer.model_bytes)
-    text = (corpus / "a.txt").read_text("utf-8")
-    for number in range(4):
-        (tmp_path / f"{number}.txt").write_text(text * 8, "utf-8")
-
-    def run(name):
-        flags = {
-            "input": f"{tmp_path}/*.txt",
-            "output": tmp_path / name,
-            "spm_model_file": tmp_path / "spiece.model",
-            "masking": "static",
-            "dupe_factor": 3,
-            "max_seq_length": 64,
-            "num_workers": 2,
-        }
-        arguments = [f"--{name}={value}" for name, value in flags.items()]
-        return subprocess.Popen(
-            [sys.executable, SCRIPT, *arguments], stderr=subprocess.PIPE
-        )
-
-    return run
-
-
-@pytest.mark.long
-def test_killed_at_random_with_two_workers(start, contents, tmp_path):
-    started = time.monotonic()
-    assert start("whole").wait(PATIENCE) == 0
-    seconds = time.monotonic() - started
-    whole, moments = contents(tmp_path / "whole"), random.Random(KILLS)
-    stages = collections.Counter()
-    for number in range(KILLS):
-        process = start("data")
-        if number == 0:
-            # In the middle, however long it takes to start.
-            while not leftovers(tmp_path) and process.poll() is None:
-                time.sleep(0.01)
-        else:
-            time.sleep(moments.uniform(0.2, 1.0) * seconds)
-        workers = children_of(process.pid)
-        process.kill()
-        process.communicate()
-        deadline = time.monotonic() + PATIENCE
-        while any(map(is_alive, workers)):  # Nobody else would end them.
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        if (tmp_path / "data").exists():
-            stages["complete"] += 1
-            assert contents(tmp_path / "data") == whole
-            shutil.rmtree(tmp_path / "data")
-        else:
-            stages[" ".join(leftovers(tmp_path)) or "nothing"] += 1
-    print(dict(stages))
-    process = start("data")
-    log = process.communicate(timeout=PATIENCE)[1].decode()
-    assert process.returncode == 0, log
-    assert contents(tmp_path / "data") == whole
-    assert not leftovers(tmp_path)
-    assert stages.keys() - {"nothing", "complete"}
 
 
 def change_file(path):
