@@ -97,6 +97,7 @@ def forked():
     It is an `albert` that also takes Python, as `python` does: `-c CODE` or
     FILE.py. Its processes are forked from one that has executed `imports`.
     """
+    program = command_server.__file__
 
     @contextlib.contextmanager
     def serving(imports, environment):
@@ -106,13 +107,7 @@ def forked():
             command = pathlib.Path(folder, "albert")
             command_server.write_command(command, path)
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    command_server.__file__,
-                    "serve",
-                    path,
-                    imports,
-                ],
+                [sys.executable, program, "serve", path, imports],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

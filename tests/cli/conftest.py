@@ -50,18 +50,6 @@ def albert_eagerly(status_eagerly):
     return run
 
 
-@pytest.fixture
-def failing_eagerly(status_eagerly):
-    """Returns `run(folder, command, stdin)`: output and errors (status 2)."""
-
-    def run(folder, command, stdin=""):
-        status, output, errors = status_eagerly(folder, command, stdin)
-        assert status == 2, errors
-        return output, errors
-
-    return run
-
-
 @pytest.fixture(scope="session")
 def python_lines():
     """Real prose: paragraphs of the language reference."""

@@ -166,18 +166,17 @@ def test_each_line_gives_a_result(classifiers, albert_eagerly, command, lines):
     ],
 )
 def test_results_before_a_line_that_cannot_be_used(
-    classifiers, failing_eagerly, command, first, problem
+    classifiers, status_eagerly, command, first, problem
 ):
     stdin = f"{first}\n".encode() + problem + f"\n{first}\n".encode()
-    output, error = failing_eagerly(classifiers, command, stdin)
+    status, output, error = status_eagerly(classifiers, command, stdin)
+    assert status == 2
     header = command.startswith(("predict", "fill"))
     assert len(output.splitlines()) == 1 + header
     assert len(error.splitlines()) == 1
     assert ": standard input:2: " in error
-    output, error = failing_eagerly(
-        classifiers, f"{command} --output=none.txt", stdin
-    )
-    assert not output
+    command += " --output=none.txt"
+    assert status_eagerly(classifiers, command, stdin)[:2] == (2, "")
     assert not (classifiers / "none.txt").exists()
 
 
@@ -233,8 +232,10 @@ def test_the_name_of_the_output_is_its_format(classifiers, albert_eagerly):
         "sentence-order --model=start",
     ],
 )
-def test_unknown_formats_of_outputs(classifiers, failing_eagerly, command):
-    _, error = failing_eagerly(classifiers, f"{command} --output=x.xlsx", b"a")
+def test_unknown_formats_of_outputs(classifiers, status_eagerly, command):
+    command += " --output=x.xlsx"
+    status, _, error = status_eagerly(classifiers, command, b"a")
+    assert status == 2
     assert "x.xlsx: no format has the extension .xlsx; choose .csv" in error
 
 
@@ -259,11 +260,9 @@ def test_tables_without_the_columns_of_training(classifiers, albert_eagerly):
     )
 
 
-def test_an_id_column_that_is_named_must_exist(classifiers, failing_eagerly):
+def test_an_id_column_that_is_named_must_exist(classifiers, status_eagerly):
     (classifiers / "no_ids.csv").write_text("text\none\n")
-    _, error = failing_eagerly(
-        classifiers,
-        "predict --model=single --input=no_ids.csv --id_column=key",
-        b"",
-    )
+    command = "predict --model=single --input=no_ids.csv --id_column=key"
+    status, _, error = status_eagerly(classifiers, command, b"")
+    assert status == 2
     assert "column 'key' is not in the header" in error

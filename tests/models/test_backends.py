@@ -9,21 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
-CONFIG = AlbertConfig(
-    vocab_size=60,
-    embedding_size=8,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=40,
-    max_position_embeddings=32,
-    initializer_range=0.2,
-)
+CONFIG = SMALL.replace(vocab_size=60)
 
 
 @pytest.fixture(scope="module")

@@ -103,12 +103,9 @@ def test_predictions_are_those_of_the_embedder(run):
     )
     cosine = embed.similarity(pair["text"], pair["pair"])
     assert found[1]["similarity"] == pytest.approx(float(cosine), abs=1e-5)
+    copy = shutil.copytree(folder, folder.with_name("copy"))
     with pytest.raises(InputError, match="several models cannot be averaged"):
-        Predictor([folder, _copy(folder)])(pair)
-
-
-def _copy(folder):
-    return shutil.copytree(folder, folder.with_name("copy"))
+        Predictor([folder, copy])(pair)
 
 
 def test_settings_that_cannot_train(checkpoint, files, tmp_path):

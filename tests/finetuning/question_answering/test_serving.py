@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.model_folder import load_model, save_model
 from albert_tf.finetuning.predictor import Predictor
@@ -61,22 +61,18 @@ def questions_about(contexts, questions=QUESTIONS):
     ]
 
 
-def save(folder, head, tokenizer, hidden=16, **settings):
+def save(folder, head, tokenizer, **settings):
     """Writes a fine-tuned model whose weights are far from zero."""
     task_config = with_settings(
         known_task(TASKS[head]), {**LENGTHS, **settings}
     )
     task_type = make_task_type(task_config, tokenizer)
     keras.utils.set_random_seed(7)
-    config = AlbertConfig(
+    config = SMALL.replace(
         vocab_size=tokenizer.vocab_size,
-        embedding_size=hidden,
-        hidden_size=hidden,
+        embedding_size=16,
         num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=2 * hidden,
         max_position_embeddings=128,
-        initializer_range=0.3,
         hidden_dropout_prob=0.1,
     )
     model = AlbertQuestionAnswering(config, **task_type.model_arguments())
