@@ -42,13 +42,8 @@ HOSTILE = (
 # Those that a line of a table can hold.
 TEXTS = [" ".join(x.replace("\0", " ").split()) for x in HOSTILE if x.strip()]
 CONTEXT = " ".join(TEXTS)
-LENGTHS = {
-    "max_seq_length": 40,
-    "max_qa_length": 16,
-    "max_query_length": 12,
-    "doc_stride": 16,
-    "n_best": 2,
-}
+LENGTHS = {"max_seq_length": 40, "max_qa_length": 16, "n_best": 2}
+LENGTHS |= {"max_query_length": 12, "doc_stride": 16}
 # A task of each type, and both heads of question answering.
 TASK_TYPES = (
     *("sst2", "stsb", "dream", "ner", "embedding"),
