@@ -55,7 +55,7 @@ def cases():
         )
 
 
-@pytest.mark.parametrize(("source", "length", "kind", "order"), cases())
+@pytest.mark.parametrize(("source", "length", "kind", "order"), [*cases()])
 def test_records_of_real_text_do_not_leak(
     texts, create, google_tokenizer, source, length, kind, order
 ):
