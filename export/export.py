@@ -29,6 +29,7 @@ from albert_tf.exporting.web_page import page_scripts, write_web_page
 from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.serving import ServingGraph
+from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.interop.sentence_transformers import default_pooling
@@ -110,11 +111,11 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
 
 def _export_huggingface(
     config: ExportConfig, folder: pathlib.Path | None, *, page: bool = False
-) -> None:
+) -> Checkpoint:
     """Exports any checkpoint with its head, for Hugging Face's libraries.
 
     `folder` is that of the model if it is a fine-tuned one; for `page`, see
-    `huggingface_program`.
+    `huggingface_program`. Returns the checkpoint.
     """
     source = config.model
     checkpoint = open_checkpoint(folder or source, head="classifier_head")
@@ -135,6 +136,7 @@ def _export_huggingface(
         task=task,
         origin=origin.with_license(config.license),
     )
+    return checkpoint
 
 
 def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
@@ -149,9 +151,8 @@ def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
             output=layout,
             web_packages=None,
         )
-        _export_huggingface(model_only, folder, page=True)
-        source = open_checkpoint(folder or config.model).source
-        pooling = default_pooling(pathlib.Path(source))
+        checkpoint = _export_huggingface(model_only, folder, page=True)
+        pooling = default_pooling(pathlib.Path(checkpoint.source))
         write_web_page(layout, scripts, pooling, config)
 
 

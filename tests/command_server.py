@@ -3,13 +3,15 @@
     command_server.py serve SOCKET IMPORTS
     command_server.py run SOCKET ARGUMENT ...
 
-IMPORTS is Python, which may call `serve_python()`: what it has imported by then
-is imported in what the commands start as `sys.executable -c`, too, but not in
-files, which may set TensorFlow up before they import it.
-`run` does what `albert ARGUMENT ...` does, in a process that
-the server forks before TensorFlow has started anything, with the folder, the
-environment, the standard streams and the exit status of the one that asks. With
-`-c CODE` or FILE.py for the first ARGUMENT, it executes Python instead.
+`run` does what `albert ARGUMENT ...` does, in a process that the server forks
+before TensorFlow has started anything, with the folder, the environment, the
+standard streams and the exit status of the one that asks. With `-c CODE` or
+FILE.py for the first ARGUMENT, it executes Python instead.
+
+IMPORTS is Python. It may call `serve_python()`: what is imported by then is
+also imported in the processes that commands start with `sys.executable -c`.
+Those started with a file are new ones, as the file may configure TensorFlow
+before it imports it.
 """
 
 import gc

@@ -165,7 +165,8 @@ def begin_albert(albert_command):
     """Returns `begin(*arguments, log=)`: a command to be killed.
 
     Its `process` is the id; `end()` waits, and returns the exit status or minus
-    the signal. It may have several virtual `devices`, and `before` executed.
+    the signal. `devices` is its number of virtual devices, and `before` is
+    Python that it executes first.
     """
     server = f"{albert_command.parent}/socket"
 

@@ -3,41 +3,81 @@
 import json
 import re
 import shlex
+from typing import NamedTuple
 
 import pytest
 
 TEXT = "text --text_column=text --label_column=label"
 SPANS = "--max_query_length=16 --doc_stride=32"
-# Name of a file of `task_files`: the task, its key metric and the best value,
-# what a record of its predictions has, its tag on a hub, and kinds of exports.
+
+
+class Chain(NamedTuple):
+    """A task, and what its commands must give.
+
+    Attributes:
+      task: value of `--task`, and further flags of `finetune`.
+      metric: the key metric.
+      perfect: its best value.
+      keys: what the record of a prediction has besides its `id`.
+      tag: the task's name on a hub.
+      kinds: kinds of exports.
+    """
+
+    task: str
+    metric: str
+    perfect: float
+    keys: set[str]
+    tag: str
+    kinds: tuple[str, ...] = ("task",)
+
+
+# By name of a file of `task_files`.
 CHAINS = {
-    "classes": (
-        *(f"{TEXT} --pair_column=pair", "accuracy", 1.0),
-        *({"label", "probabilities"}, "text-classification", ["task"]),
+    "classes": Chain(
+        f"{TEXT} --pair_column=pair",
+        "accuracy",
+        1.0,
+        {"label", "probabilities"},
+        "text-classification",
     ),
-    "number": (
-        *(f"{TEXT} --regression", "pearson", 1.0),
-        *({"value"}, "text-classification", ["task"]),
+    "number": Chain(
+        f"{TEXT} --regression",
+        "pearson",
+        1.0,
+        {"value"},
+        "text-classification",
     ),
-    "choices": (
-        *("dream --max_qa_length=24", "accuracy", 1.0),
-        *({"label", "option", "probabilities"}, "multiple-choice", ["task"]),
+    "choices": Chain(
+        "dream --max_qa_length=24",
+        "accuracy",
+        1.0,
+        {"label", "option", "probabilities"},
+        "multiple-choice",
     ),
-    "spans": (
-        *(f"squad1.1 {SPANS}", "f1", 100.0),
-        *({"answer", "best"}, "question-answering", ["task"]),
+    "spans": Chain(
+        f"squad1.1 {SPANS}",
+        "f1",
+        100.0,
+        {"answer", "best"},
+        "question-answering",
     ),
-    "joint spans": (
-        *(f"squad2.0 {SPANS}", "f1", 100.0),
-        *({"answer", "best", "null_score"}, "question-answering", ["task"]),
+    "joint spans": Chain(
+        f"squad2.0 {SPANS}",
+        "f1",
+        100.0,
+        {"answer", "best", "null_score"},
+        "question-answering",
     ),
-    "words": (
-        *("ner", "f1", 1.0),
-        *({"words", "labels"}, "token-classification", ["task"]),
+    "words": Chain(
+        "ner", "f1", 1.0, {"words", "labels"}, "token-classification"
     ),
-    "pairs": (
-        *("embedding --metrics=accuracy", "accuracy", 1.0),
-        *({"similarity"}, "sentence-similarity", ["task", "onnx", "litert"]),
+    "pairs": Chain(
+        "embedding --metrics=accuracy",
+        "accuracy",
+        1.0,
+        {"similarity"},
+        "sentence-similarity",
+        ("task", "onnx", "litert"),
     ),
 }
 # They have the parts of others.

@@ -45,10 +45,7 @@ CONTEXT = " ".join(TEXTS)
 LENGTHS = {"max_seq_length": 40, "max_qa_length": 16, "n_best": 2}
 LENGTHS |= {"max_query_length": 12, "doc_stride": 16}
 # A task of each type, and both heads of question answering.
-TASK_TYPES = (
-    *("sst2", "stsb", "dream", "ner", "embedding"),
-    *("squad1.1", "squad2.0"),
-)
+TASK_TYPES = tuple("sst2 stsb dream ner embedding squad1.1 squad2.0".split())
 # Kinds, each with the task of a model or with a quantization. A web page has
 # files of an ONNX export.
 EXPORTS = (
