@@ -22,6 +22,9 @@ BEAM := .venv-beam
 OPTIMUM := .venv-optimum
 JAVASCRIPT := .javascript
 
+# Every process that imports TensorFlow would compile it, for eight seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv peers javascript model-garden demo test test-slow test-long \

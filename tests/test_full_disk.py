@@ -7,6 +7,7 @@ import contextlib
 import pathlib
 import resource
 import shutil
+import sys
 import types
 import unittest.mock
 
@@ -36,8 +37,11 @@ _VOCABULARY = (
 def full_disk():
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    # Python does not notice that it stored a part of a compiled module.
+    no_bytecode = unittest.mock.patch.object(sys, "dont_write_bytecode", True)
     try:
-        yield
+        with no_bytecode:
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
