@@ -13,7 +13,7 @@ from albert_tf.config import AlbertConfig
 
 @pytest.fixture
 def text_files(text_file, tmp_path):
-    documents = text_file.read_text("utf-8").split("\n\n\n")
+    documents = text_file.read_text("utf-8").split("\n\n\n")[:100]
     for number in range(2):
         path = tmp_path / f"my{number}.txt"
         path.write_text("\n\n\n".join(documents[number::2]), "utf-8")
@@ -43,7 +43,7 @@ def test_demo_on_the_users_text(
         f"--model_type={model_type}",
         "--vocab_size=1000",
         "--num_train_steps=6",
-        "--classifier_examples=96",
+        "--classifier_examples=32",
     ]
     result = demo(*arguments)
     assert result.returncode == 0, result.stderr
