@@ -13,6 +13,7 @@ from albert_tf.cli.commands import COMMANDS
 from albert_tf.cli.main import main
 from albert_tf.data.create_data import create_pretraining_data
 from albert_tf.data.data_config import PretrainingDataConfig
+from albert_tf.exporting.config import KINDS
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 
@@ -239,6 +240,10 @@ BAD_INPUT = {
         ("--classes=a,,b", "classes='' must not be empty"),
         ("--output=", "output='' must not be empty"),
         ("--output=device", "device"),
+        ("--output=gs://bucket/run", "output=gs://bucket/run"),
+        ("--tpu=name", "tpu='name': fine-tuning writes to a local"),
+        ("--init_from=absent", "absent"),
+        ("--gradient_accumulation_steps=3", "batch size 32 must be a multiple"),
     ],
     NAMED: [
         (
@@ -310,7 +315,11 @@ BAD_INPUT = {
         ("--model=start --output=", "output='' must not be empty"),
         ("--model=start --output=start --overwrite", "would destroy the input"),
         ("--model=start --output=new --seq_length=0", "must be at least 1"),
-        ("--model=start --output=text.txt", "text.txt exists"),
+        *(
+            (f"--model=start --output=data --kind={kind}", "data exists")
+            for kind in KINDS
+            if kind not in ("task", "web")
+        ),
         ("--check=absent", "absent: no export.json; expected the folder of"),
         ("--check=start --output=new", "--output"),
         ("--model=start", "--output is required"),

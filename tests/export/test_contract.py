@@ -131,11 +131,6 @@ def test_masked_language_model(encoder):
     )
 
 
-def test_the_vocabulary_is_an_asset(encoder):
-    path = encoder.sp_model_file.asset_path.numpy()
-    assert tf.io.gfile.stat(path).length > 100
-
-
 def test_other_inputs_are_rejected(encoder):
     known = batch()
     without_types = {k: v for k, v in known.items() if k != "input_type_ids"}
@@ -197,8 +192,3 @@ def test_the_sentence_order_head(published, ours):
     assert set(outputs) == {*OUTPUTS, "sop_logits"}
     assert outputs["sop_logits"].shape == (2, 2)
     assert len(ours.sop.trainable_variables) == ENCODER_WEIGHTS + 2
-
-
-def test_lower_case_can_be_read(published, ours):
-    assert not hasattr(published, "do_lower_case")
-    assert bool(ours.do_lower_case.numpy()) is True

@@ -1,16 +1,12 @@
 import json
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from albert_tf.errors import InputError
-from albert_tf.exporting import saved_model
 from albert_tf.exporting.check_program import compare, difference
 from albert_tf.exporting.encoder import export_encoder
-from albert_tf.exporting.manifest import UNKNOWN
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
@@ -72,19 +68,6 @@ def test_a_pretrainer_without_sentence_order(config, inputs, tmp_path):
     assert manifest["weights"] == [w.path for w in model.weights]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda config: AlbertEncoder(config, pooler=False),
-        lambda config: AlbertPretrainer(config, sop_head=False, pooler=False),
-    ],
-)
-def test_models_without_a_pooler_are_rejected(make, config, tmp_path):
-    with pytest.raises(InputError, match="was created with pooler=False, but"):
-        export_encoder(make(config), tmp_path / "e", tokenizer=None)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.long
 def test_other_sharing_and_precision(config, inputs, tmp_path):
     model = AlbertEncoder(
@@ -139,33 +122,3 @@ def test_endpoints_share_graphs_and_need_no_keras(encoder_path):
         and "_encode_" in function.signature.name
     ]
     assert len(bodies) == 2, bodies
-
-
-def test_vocabularies_that_are_too_large_are_rejected(
-    config, tokenizer, tmp_path
-):
-    model = AlbertEncoder(config.replace(vocab_size=89))
-    with pytest.raises(InputError, match="90 pieces.*vocab_size is 89"):
-        export_encoder(model, tmp_path / "e", tokenizer=tokenizer)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_other_models_are_rejected(tmp_path):
-    with pytest.raises(TypeError, match="not Dense"):
-        export_encoder(keras.layers.Dense(1), tmp_path / "e", tokenizer=None)
-
-
-def test_failure_leaves_nothing(tmp_path, monkeypatch):
-    def fail(*args):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(saved_model, "describe_export", fail)
-    with pytest.raises(OSError, match="disk full"):
-        saved_model.write_saved_model(
-            lambda: saved_model.Export(tf.train.Checkpoint(), {}, {}),
-            tmp_path / "e",
-            tokenizer=None,
-            overwrite=False,
-            origin=UNKNOWN,
-        )
-    assert list(tmp_path.iterdir()) == []

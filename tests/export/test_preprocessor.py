@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -160,20 +159,3 @@ def test_wordpiece(tmp_path):
         assert (values.numpy() == expected[name]).all()
     ids = loaded.tokenize(tf.constant(texts)).to_list()
     assert ids == tokenizer.encode(texts)
-
-
-def test_a_wordpiece_tokenizer_without_a_graph(tmp_path):
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
-    tokenizer = AlbertTokenizer.from_file(
-        vocabulary, rules="hugging_face", do_lower_case=False
-    )
-    with pytest.raises(InputError, match="not supported in graphs"):
-        export_preprocessor(tokenizer, tmp_path / "p")
-    assert not (tmp_path / "p").exists()
-
-
-def test_an_existing_folder(tmp_path, tokenizer):
-    (tmp_path / "p").mkdir()
-    with pytest.raises(InputError, match="exists"):
-        export_preprocessor(tokenizer, tmp_path / "p")

@@ -55,6 +55,11 @@ def test_tasks_in_tensorflow(task_exports, run_in_tensorflow):
     run_in_tensorflow([task_exports(name) for name in ("dream", "ner")])
 
 
+def test_strings_in_keras_layer(run_program, exports):
+    folders = [exports[kind][1] for kind in ("text_encoder", "task")]
+    run_program("strings_in_keras_layer.py", *folders, **TF_KERAS)
+
+
 # test_article.py trains `hub.KerasLayer` on movie reviews.
 @pytest.mark.slow
 @pytest.mark.usefixtures("tensorflow_hub")

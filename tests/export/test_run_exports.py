@@ -9,12 +9,10 @@ import tensorflow as tf
 from albert_tf.data.create_data import create_pretraining_data
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.manifest import read_manifest
-from albert_tf.exporting.check_program import difference
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.origin import origin_of_checkpoint
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.logging import read_metrics
 
@@ -113,19 +111,6 @@ def test_averages_of_the_latest_checkpoint(run, exported, tmp_path):
     assert manifest["origin"]["source"].endswith("step 4")
 
 
-def test_outputs_are_those_of_the_model(run, exported):
-    ids = np.array([[2, 70, 80, 3]], "int32")
-    inputs = {
-        "input_word_ids": ids,
-        "input_mask": np.ones_like(ids),
-        "input_type_ids": np.zeros_like(ids),
-        "masked_lm_positions": np.array([[1]], "int32"),
-    }
-    found = tf.saved_model.load(exported).mlm(inputs)["mlm_logits"]
-    expected = AlbertPretrainer.from_pretrained(run)(inputs)["mlm_logits"]
-    difference(found, expected, "mlm_logits")
-
-
 @pytest.mark.parametrize("step", [2, 4])
 def test_origin(run, records, step):
     source = run / "checkpoints" / f"step-{step:08d}" if step == 2 else run
@@ -146,12 +131,3 @@ def test_origin(run, records, step):
     )
     assert origin.scores == line["values"]
     assert origin.scored_on == f"held-out documents, by the run at step {step}"
-
-
-def test_card(run, exported):
-    card = (exported / "README.md").read_text("utf-8")
-    manifest = json.loads((run / "data_manifest.json").read_text())
-    documents = manifest["splits"]["train"]["counts"]["documents"]
-    assert f"\n| documents | {documents:,} |\n" in card
-    assert "\n--ema_decay=0.9\n" in card
-    assert str(run.parent) not in card

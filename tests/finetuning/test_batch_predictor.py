@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
@@ -64,8 +63,3 @@ def test_outputs_equal_those_of_one_batch(config, settings, features, expected):
         for name in ("logits", "first"):
             np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5)
         np.testing.assert_allclose(ours["first"], ours["logits"][0], atol=1e-6)
-
-
-def test_no_examples_have_no_outputs(config):
-    none, strategy = FeaturesBuilder().build(), make_strategy("one_device")
-    assert outputs(config, none, strategy) == []

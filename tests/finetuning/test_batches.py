@@ -142,12 +142,6 @@ def test_dataset_can_be_replicated_to_another_host(make_features):
         )
 
 
-def test_sequences_that_are_too_long_raise_an_error(make_features):
-    message = "fixed_length=4: a sequence has .* tokens"
-    with pytest.raises(InputError, match=message):
-        read(make_features(9), 1, fixed_length=4)
-
-
 def test_no_examples_raise_an_error(make_features):
     with pytest.raises(InputError, match="no examples"):
         read(make_features(0), 1)

@@ -363,26 +363,6 @@ def test_bad_examples_stop_before_anything_is_written_or_are_skipped(
     assert "bad.tsv:34: label 'perhaps'" in said
 
 
-def test_nothing_is_claimed_before_everything_is_checked(settings, tmp_path):
-    folder = tmp_path / "runs" / "run"
-    for changes, length, message in (
-        ({}, 65, "max_seq_length=65: the model of .* takes at most 64 tokens"),
-        ({"output": "gs://bucket/run"}, 32, "output=gs://bucket/run"),
-        ({"tpu": "name"}, 32, "tpu='name': fine-tuning writes to a local"),
-        ({"init_from": "absent"}, 32, "absent"),
-        ({"gradient_accumulation_steps": 3}, 32, "batch size 8 must be a mult"),
-        (
-            {"num_train_steps": 0, "num_warmup_steps": 12},
-            32,
-            "would end at step 12, but the run has 12 steps",
-        ),
-    ):
-        changes["max_seq_length"] = length
-        with pytest.raises(InputError, match=message):
-            finetune(settings(folder, **changes))
-        assert not folder.parent.exists(), changes
-
-
 def test_folders_of_several_runs_are_checked_before_the_first(
     settings, tmp_path
 ):

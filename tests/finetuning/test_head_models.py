@@ -64,33 +64,6 @@ def test_head_weights_output_and_dropout(make, model_class):
 
 
 @pytest.mark.parametrize(
-    ("model_class", "output"),
-    [
-        (AlbertClassifier, "pooled_output"),
-        (AlbertTokenClassifier, "sequence_output"),
-    ],
-)
-def test_equals_the_head_on_the_full_encoder(make, model_class, output):
-    model, inputs = make(model_class)
-    states = np.asarray(model.encoder(inputs)[output])
-    head = getattr(model, MODELS[model_class][1])
-    expected = states @ np.asarray(head.kernel) + np.asarray(head.bias)
-    np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
-
-
-def test_choices_are_scored_independently(make):
-    model, choices = make(AlbertMultipleChoice)
-    logits = np.asarray(model(choices))
-    # Column n holds the questions of column 0, n rows further down.
-    for n in range(3):
-        np.testing.assert_allclose(
-            logits[:, n], np.roll(logits[:, 0], n), atol=1e-5
-        )
-    one = {name: values[:, :1] for name, values in choices.items()}
-    np.testing.assert_allclose(model(one)[:, 0], logits[:, 0], atol=1e-5)
-
-
-@pytest.mark.parametrize(
     "model_class", [AlbertClassifier, AlbertTokenClassifier]
 )
 def test_labels_are_saved_with_the_model(make, model_class, round_trip):

@@ -135,19 +135,3 @@ def test_race_with_a_row_a_question(rows_like):
         ("middle1.txt-1", "middle", 3),
         ("high1.txt-0", "high", 1),
     ]
-
-
-def test_race_with_a_row_a_passage(rows_like):
-    row = {
-        "example_id": "high1.txt",
-        "article": "It rains.",
-        "questions": ["Why?", "When?"],
-        "options": [[*"abcd"], [*"efgh"]],
-        "answers": ["A", "C"],
-    }
-    found = examples("race", [], rows_like([row]))
-    assert [(each.id, each.label) for each in found] == [
-        ("high1.txt-0", 0),
-        ("high1.txt-1", 2),
-    ]
-    assert found[1].options == ("e", "f", "g", "h")

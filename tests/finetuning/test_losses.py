@@ -1,136 +1,17 @@
-"""Losses and gradients against the original's, whatever the slices."""
+"""Losses of fine-tuning.
+
+tests/models/test_google_heads.py compares them with the original's.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.losses import CrossEntropyLoss
-from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import (
-    AlbertQuestionAnswering,
-    JointSpanLoss,
-    SpanLoss,
-)
-from albert_tf.finetuning.text_classification.model import (
-    AlbertClassifier,
-    RegressionLoss,
-)
+from albert_tf.finetuning.question_answering.model import SpanLoss
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
     TokenClassificationLoss,
 )
-from albert_tf.interop.names import tensors_of
-from albert_tf.models.pretrained import component_of
-
-CASES = {
-    "classifier": (AlbertClassifier, {"num_labels": 2}, CrossEntropyLoss()),
-    "stsb": (AlbertClassifier, {"num_labels": 1}, RegressionLoss()),
-    "race": (AlbertMultipleChoice, {}, CrossEntropyLoss()),
-    "squad_v2": (AlbertQuestionAnswering, {"head": "joint"}, JointSpanLoss()),
-}
-# The original's names of our inputs.
-NAMES = {
-    "input_ids": "input_word_ids",
-    "input_mask": "input_mask",
-    "segment_ids": "input_type_ids",
-    "label_ids": "labels",
-}
-
-
-def batch_of(inputs):
-    batch = {NAMES.get(name, name): x for name, x in inputs.items()}
-    return {
-        name: tf.constant(x if x.dtype.kind == "f" else x.astype(np.int32))
-        for name, x in batch.items()
-    }
-
-
-def share(loss_fn, model, batch, normalizers):
-    # Without a graph, which takes seconds; test_xla.py has those of all losses.
-    with tf.GradientTape() as tape:
-        # No dropout: the seed is what switches it on.
-        loss, metrics = loss_fn(model, batch, normalizers, None)
-    variables = [v.value for v in model.trainable_variables]
-    return loss, metrics, tape.gradient(loss, variables)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_slices_add_up_to_the_original(case, shared):
-    folder = shared("golden", "google", "heads", case)
-    config = AlbertConfig.from_json(
-        shared("golden", "google", "model", "a_base") / "albert_config.json"
-    )
-    kind, arguments, loss_fn = CASES[case]
-    model = kind.from_pretrained(
-        folder / "model.ckpt", config=config, packed=True, **arguments
-    )
-    batch = batch_of(dict(np.load(folder / "inputs.npz")))
-    if case == "race":
-        for name in ("input_word_ids", "input_mask", "input_type_ids"):
-            batch[name] = tf.reshape(batch[name], (3, 4, -1))
-    outputs = dict(np.load(folder / "outputs.npz"))
-    prefix = "train/" if case.startswith("squad") else ""
-    loss_name = "total_loss" if prefix else "loss"
-
-    normalizers = loss_fn.normalizers(batch)
-    loss, gradients = 0.0, [0.0] * len(model.trainable_variables)
-    for part in (slice(None, 1), slice(1, None)):
-        piece = {name: x[part] for name, x in batch.items()}
-        value, _, found = share(loss_fn, model, piece, normalizers)
-        loss += value
-        gradients = [
-            total + tf.convert_to_tensor(g)
-            for total, g in zip(gradients, found, strict=True)
-        ]
-    np.testing.assert_allclose(
-        loss, outputs[f"{prefix}{loss_name}"], rtol=0, atol=2e-5
-    )
-    parts = {component_of(v.path) for v in model.trainable_variables}
-    tensors = tensors_of(config, parts, arguments.get("num_labels", 1))
-    names = {t.path: t.names["google"].name for t in tensors}
-    compared = 0
-    for variable, gradient in zip(
-        model.trainable_variables, gradients, strict=True
-    ):
-        name = names[variable.path]
-        expected = outputs[f"{prefix}grad/{name}"]
-        if name.endswith("output_weights"):
-            expected = expected.T
-        np.testing.assert_allclose(
-            gradient, expected, rtol=0, atol=2e-5, err_msg=name
-        )
-        compared += 1
-    assert compared == sum(n.startswith(f"{prefix}grad/") for n in outputs)
-
-
-def test_padding_cannot_be_an_answer(shared):
-    folder = shared("golden", "google", "heads", "squad_v1")
-    config = AlbertConfig.from_json(
-        shared("golden", "google", "model", "a_base") / "albert_config.json"
-    )
-    loss_fn = SpanLoss()
-    batch = batch_of(dict(np.load(folder / "inputs.npz")))
-    outputs = dict(np.load(folder / "outputs.npz"))
-    padding = np.asarray(batch["input_mask"]) == 0
-    assert padding.any()
-    expected = 0.0
-    for name in ("start", "end"):
-        logits = outputs[f"train/{name}_logits"].astype(np.float64)
-        nll = np.log(np.exp(logits).sum(-1, where=~padding))
-        places = np.asarray(batch[f"{name}_positions"])[:, None]
-        nll -= np.take_along_axis(logits, places, -1)[:, 0]
-        expected += nll.mean() / 2
-    for packed in (False, True):
-        model = AlbertQuestionAnswering.from_pretrained(
-            folder / "model.ckpt", config=config, head="v1", packed=packed
-        )
-        normalizers = loss_fn.normalizers(batch)
-        loss, _, gradients = share(loss_fn, model, batch, normalizers)
-        assert float(loss) == pytest.approx(expected, abs=2e-5)
-        assert all(
-            np.isfinite(tf.convert_to_tensor(g)).all() for g in gradients
-        )
 
 
 def test_unlabelled_tokens_are_ignored(config):

@@ -10,7 +10,6 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import read_examples
 from albert_tf.finetuning.evaluate import score_predictions
-from albert_tf.finetuning.example_texts import make_example
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.finetune import task_and_files
 from albert_tf.finetuning.model_folder import open_model_folder, save_model
@@ -138,16 +137,6 @@ def test_ensemble_averages_and_reports_its_gain(make_model, read, eagerly):
     assert "of its 2 members" in gain
 
 
-def test_ensemble_answers_with_averaged_scores(make_model, read, eagerly):
-    folders = [make_model("spans", number) for number in (3, 4)]
-    examples = read("spans", labelled=False)[:3]
-    with eagerly():
-        found = Predictor(folders).predict_examples(examples)
-    for together in found.predictions:
-        assert len(together.scores.members) == 2
-        assert together.answers.best[0].text in together.scores.context
-
-
 @pytest.mark.long
 def test_ensemble_has_its_own_null_threshold(make_model, read):
     folders = [make_model("joint spans", number) for number in (5, 6)]
@@ -242,23 +231,6 @@ def test_no_texts_and_empty_ones(make_model, kind):
 def test_inputs_that_are_no_list_of_examples(make_model, inputs, message):
     with pytest.raises(InputError, match=message):
         Predictor(make_model("classes")).predict(inputs)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "pair", "message"),
-    [
-        ("classes", "a", "b", "takes text, not text and pair"),
-        ("number", "a", None, "takes text and pair, not text"),
-        ("choices", "a", None, "dream takes context and question"),
-    ],
-)
-def test_texts_that_do_not_match_the_task(describe, kind, text, pair, message):
-    with pytest.raises(InputError, match=message):
-        make_example(
-            make_task_type(describe(kind)),
-            {"text": text} | ({"pair": pair} if pair else {}),
-            "0",
-        )
 
 
 def test_task_config_survives_its_file():

@@ -189,9 +189,3 @@ def test_bad_settings(make_type, name, settings, message):
         make_type(name, **settings)
     # The default is not written: older versions read the task.
     assert "head" not in make_type("mrpc", head="cls").task_config.settings
-
-
-def test_longer_than_the_model(make_type, make_model):
-    task_type = make_type("embedding", max_seq_length=41)
-    with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
-        ServingGraph(task_type, make_model(task_type))

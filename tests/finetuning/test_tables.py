@@ -149,16 +149,6 @@ def test_bad_rows(tmp_path, name, text, problem):
     assert bad.counted == 1
 
 
-def test_bad_utf8(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"a,b\n1,2\n\xff,3\n4,5\n")
-    with pytest.raises(InputError, match="a.csv:3: byte 1 of the line is not"):
-        cells(path, ["a"])
-    bad = BadExamples("skip")
-    assert cells(path, ["a"], bad) == [("1",), ("4",)]
-    assert bad.counted == 1
-
-
 def test_bad_headers(tmp_path):
     path = tmp_path / "a.csv"
     for header in (b"a,\xff", b'a,"b'):

@@ -140,21 +140,22 @@ def google_weights():
     return GoogleWeights
 
 
+# The original's names of our inputs.
+_INPUTS = {
+    "input_ids": "input_word_ids",
+    "segment_ids": "input_type_ids",
+    "label_ids": "labels",
+}
+
+
 @dataclasses.dataclass
 class GoogleHead:
-    """A fine-tuned model of the original, and its outputs."""
+    """A fine-tuned model of the original, a batch of ours, and outputs."""
 
     config: AlbertConfig
     checkpoint: pathlib.Path
-    inputs: dict
+    batch: dict
     outputs: dict
-
-    def encoder_inputs(self):
-        return {
-            "input_word_ids": tf.constant(self.inputs["input_ids"]),
-            "input_mask": tf.constant(self.inputs["input_mask"]),
-            "input_type_ids": tf.constant(self.inputs["segment_ids"]),
-        }
 
     def load(self, model):
         return GoogleWeights.load(model, self.checkpoint)
@@ -165,10 +166,11 @@ def google_head(shared):
     def find(task):
         folder = shared("golden", "google", "heads", task)
         case = shared("golden", "google", "model", "a_base")
+        inputs = dict(np.load(folder / "inputs.npz"))
         return GoogleHead(
             AlbertConfig.from_json(case / "albert_config.json"),
             folder / "model.ckpt",
-            dict(np.load(folder / "inputs.npz")),
+            {_INPUTS.get(x, x): tf.constant(y) for x, y in inputs.items()},
             dict(np.load(folder / "outputs.npz")),
         )
 

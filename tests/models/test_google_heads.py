@@ -1,41 +1,31 @@
-"""Task models against the original's outputs and gradients."""
+"""Task models and their losses against the original's numbers."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.finetuning.losses import CrossEntropyLoss
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.model import (
     AlbertQuestionAnswering,
+    JointSpanLoss,
+    SpanLoss,
 )
-from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.model import (
+    AlbertClassifier,
+    RegressionLoss,
+)
 
 # As in test_google_parity.py.
 TOLERANCE = 2e-5
-
-
-def assert_close(actual, expected):
-    np.testing.assert_allclose(
-        np.asarray(actual), expected, rtol=0, atol=TOLERANCE
-    )
-
-
-def cross_entropy(labels, logits):
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    )
-
-
-def run(model, inputs, loss_of):
-    """Returns outputs, loss and gradients, without dropout."""
-    with tf.GradientTape() as tape:
-        outputs = model(inputs)
-        loss = loss_of(outputs)
-    variables = [v.value for v in model.trainable_variables]
-    return outputs, loss, tape.gradient(loss, variables)
-
-
+ENCODER = ("input_word_ids", "input_mask", "input_type_ids")
 PACKED = pytest.mark.parametrize("packed", [False, True])
+
+
+def assert_close(actual, expected, name=""):
+    np.testing.assert_allclose(
+        np.asarray(actual), expected, rtol=0, atol=TOLERANCE, err_msg=name
+    )
 
 
 @pytest.fixture
@@ -52,66 +42,117 @@ def assert_gradients(google_weights):
         assert set(actual) == set(expected)
         for name, value in actual.items():
             assert value.shape == expected[name].shape, name
-            assert_close(value, expected[name])
+            assert_close(value, expected[name], name)
 
     return check
 
 
-def squared_error(labels, outputs):
-    return tf.reduce_mean(tf.square(outputs[:, 0] - labels))
+def gradient(model, loss_of):
+    """Returns a loss and its gradients, without a graph, which takes long."""
+    with tf.GradientTape() as tape:
+        loss = loss_of()
+    variables = [v.value for v in model.trainable_variables]
+    return loss, tape.gradient(loss, variables)
 
 
-# Task -> model and loss.
+# Task -> model, loss, and the beginning of the original's names.
 TASKS = {
     "classifier": (
         lambda config, **k: AlbertClassifier(config, 2, **k),
-        cross_entropy,
+        CrossEntropyLoss(),
+        "",
     ),
     "stsb": (
         lambda config, **k: AlbertClassifier(config, 1, **k),
-        squared_error,
+        RegressionLoss(),
+        "",
     ),
-    "race": (AlbertMultipleChoice, cross_entropy),
+    "race": (AlbertMultipleChoice, CrossEntropyLoss(), ""),
+    "squad_v2": (
+        lambda config, **k: AlbertQuestionAnswering(config, "joint", **k),
+        JointSpanLoss(),
+        "train/",
+    ),
 }
 
 
 @PACKED
 @pytest.mark.parametrize("task", TASKS)
-def test_labels(google_head, assert_gradients, task, packed):
-    make, loss_of = TASKS[task]
+def test_losses_of_slices_add_up_to_the_originals(
+    google_head, assert_gradients, task, packed
+):
+    make, loss_fn, prefix = TASKS[task]
     head = google_head(task)
     model = head.load(make(head.config, packed=packed))
-    inputs = head.encoder_inputs()
+    batch = head.batch
     if task == "race":
-        inputs = {k: tf.reshape(x, (3, 4, 16)) for k, x in inputs.items()}
-    labels = head.inputs["label_ids"]
-    logits, loss, gradients = run(model, inputs, lambda x: loss_of(labels, x))
-    expected = head.outputs["logits"]
-    assert_close(tf.reshape(logits, expected.shape), expected)
-    assert_close(loss, head.outputs["loss"])
-    assert_gradients(head, model, gradients, "grad/")
+        batch |= {x: tf.reshape(batch[x], (3, 4, 16)) for x in ENCODER}
+    if not prefix:
+        expected = head.outputs["logits"]
+        logits = model({x: batch[x] for x in ENCODER})
+        assert_close(tf.reshape(logits, expected.shape), expected)
+    normalizers = loss_fn.normalizers(batch)
+    loss, gradients = 0.0, [0.0] * len(model.trainable_variables)
+    for part in (slice(None, 1), slice(1, None)):
+        piece = {name: x[part] for name, x in batch.items()}
+        # No dropout: the seed is what switches it on.
+        value, found = gradient(
+            model, lambda x=piece: loss_fn(model, x, normalizers, None)[0]
+        )
+        loss += value
+        gradients = [
+            total + tf.convert_to_tensor(g)
+            for total, g in zip(gradients, found, strict=True)
+        ]
+    name = "train/total_loss" if prefix else "loss"
+    assert_close(loss, head.outputs[name])
+    assert_gradients(head, model, gradients, f"{prefix}grad/")
 
 
 def test_spans_of_squad_1(google_head, assert_gradients):
     head = google_head("squad_v1")
     model = head.load(AlbertQuestionAnswering(head.config, "v1"))
-    starts, ends = head.inputs["start_positions"], head.inputs["end_positions"]
+    batch = head.batch
+    inputs = {x: batch[x] for x in ENCODER}
 
-    def loss_of(outputs):
-        start = cross_entropy(starts, outputs["start_logits"])
-        end = cross_entropy(ends, outputs["end_logits"])
-        return (start + end) / 2
+    def loss_of():
+        outputs = model(inputs)
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                batch[f"{x}_positions"], outputs[f"{x}_logits"]
+            )
+            for x in ("start", "end")
+        ]
+        return tf.reduce_mean(losses)
 
-    outputs, loss, gradients = run(model, head.encoder_inputs(), loss_of)
-    for name, value in outputs.items():
+    loss, gradients = gradient(model, loss_of)
+    for name, value in model(inputs).items():
         assert_close(value, head.outputs[f"predict/{name}"])
-        assert_close(value, head.outputs[f"train/{name}"])
     assert_close(loss, head.outputs["train/total_loss"])
     assert_gradients(head, model, gradients, "train/grad/")
 
 
-# Our names of the original's outputs.
-JOINT = {"cls_logits": "is_impossible_logits"}
+@PACKED
+def test_padding_cannot_be_an_answer(google_head, packed):
+    """Unlike the original's: its loss has all positions of a row."""
+    head = google_head("squad_v1")
+    batch, loss_fn = head.batch, SpanLoss()
+    padding = np.asarray(batch["input_mask"]) == 0
+    assert padding.any()
+    expected = 0.0
+    for name in ("start", "end"):
+        logits = head.outputs[f"train/{name}_logits"].astype(np.float64)
+        nll = np.log(np.exp(logits).sum(-1, where=~padding))
+        places = np.asarray(batch[f"{name}_positions"])[:, None]
+        nll -= np.take_along_axis(logits, places, -1)[:, 0]
+        expected += nll.mean() / 2
+    model = head.load(AlbertQuestionAnswering(head.config, "v1", packed=packed))
+    normalizers = loss_fn.normalizers(batch)
+    loss, gradients = gradient(
+        model, lambda: loss_fn(model, batch, normalizers, None)[0]
+    )
+    assert_close(loss, expected)
+    assert all(np.isfinite(tf.convert_to_tensor(g)).all() for g in gradients)
 
 
 @PACKED
@@ -119,54 +160,15 @@ def test_joint_spans_at_prediction(google_head, packed):
     head = google_head("squad_v2")
     model = AlbertQuestionAnswering(head.config, "joint", packed=packed)
     head.load(model)
-    inputs = {**head.encoder_inputs(), "p_mask": head.inputs["p_mask"]}
-    outputs = model(inputs)
+    outputs = model({x: head.batch[x] for x in (*ENCODER, "p_mask")})
     names = [n for n in head.outputs if n.startswith("predict/")]
     assert len(names) == len(outputs)
     for name in names:
-        short = name.removeprefix("predict/")
-        actual = outputs[JOINT.get(short, short)].numpy()
-        expected = head.outputs[name]
+        ours = name.removeprefix("predict/").replace("cls", "is_impossible")
+        actual, expected = outputs[ours].numpy(), head.outputs[name]
         assert actual.dtype == expected.dtype
         if "index" in name:
             np.testing.assert_array_equal(actual, expected)
         else:
             np.testing.assert_array_equal(actual == -1e30, expected == -1e30)
             assert_close(actual, expected)
-
-
-@PACKED
-def test_joint_spans_in_training(google_head, assert_gradients, packed):
-    head = google_head("squad_v2")
-    model = AlbertQuestionAnswering(head.config, "joint", packed=packed)
-    head.load(model)
-    starts, ends = head.inputs["start_positions"], head.inputs["end_positions"]
-    impossible = tf.cast(head.inputs["is_impossible"], "float32")
-
-    def losses_of(outputs):
-        start = -tf.gather(outputs["start_log_probs"], starts, batch_dims=1)
-        end = -tf.gather(outputs["end_log_probs"], ends, batch_dims=1)
-        answerable = tf.nn.sigmoid_cross_entropy_with_logits(
-            impossible, outputs["is_impossible_logits"]
-        )
-        return [tf.reduce_mean(x) for x in (start, end, answerable)]
-
-    def loss_of(outputs):
-        start, end, answerable = losses_of(outputs)
-        return 0.5 * (start + end) + 0.5 * answerable
-
-    inputs = {
-        **head.encoder_inputs(),
-        "p_mask": head.inputs["p_mask"],
-        "start_positions": starts,
-    }
-    outputs, loss, gradients = run(model, inputs, loss_of)
-    assert len(outputs) == 3
-    for name in ("start_log_probs", "end_log_probs", "cls_logits"):
-        actual = outputs[JOINT.get(name, name)]
-        assert_close(actual, head.outputs[f"train/{name}"])
-    names = ("start_loss", "end_loss", "answerable_loss")
-    for name, value in zip(names, losses_of(outputs), strict=True):
-        assert_close(value, head.outputs[f"train/{name}"])
-    assert_close(loss, head.outputs["train/total_loss"])
-    assert_gradients(head, model, gradients, "train/grad/")

@@ -83,15 +83,6 @@ def test_numbers_are_those_of_the_encoder(
     assert quantization == "none" or max(worst.values()) > limit / 100, worst
 
 
-@pytest.mark.parametrize("quantization", QUANTIZATIONS)
-def test_operations_are_built_in(models, quantization):
-    found = operations(models[quantization])
-    assert {"FULLY_CONNECTED", "SOFTMAX", "GELU"} <= found
-    # Names of TensorFlow operations begin with Flex, and those of custom ones
-    # are in lower case.
-    assert not [name for name in found if name != name.upper()]
-
-
 def test_weights_are_constants(models):
     found = operations(models["none"])
     assert not {"VAR_HANDLE", "READ_VARIABLE"} & found

@@ -1,11 +1,8 @@
 import zipfile
 
-import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
-from albert_tf.exporting.litert_conversion import signature_runner
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.tokenizer_files import load_tokenizer
@@ -56,29 +53,8 @@ def test_vocabulary_comes_out_of_the_model(folder, tokenizer, tmp_path):
     assert load_tokenizer(tmp_path).encode(text) == tokenizer.encode(text)
 
 
-def test_the_model_runs_with_the_archive_behind_it(
-    folder, wide, tokenizer, length
-):
-    row = tokenizer("a good movie", max_length=length, padding="max_length")
-    run = signature_runner((folder / "model.tflite").read_bytes())
-    # Quantized: see test_conversion.py.
-    np.testing.assert_allclose(
-        run(**row)["pooled_output"], wide(row)["pooled_output"], atol=0.1
-    )
-
-
 def test_equal_exports_have_equal_bytes(folder, write, tmp_path):
     write(tmp_path / "again", quantization="dynamic")
     for name in ("model.tflite", "export.json"):
         again = (tmp_path / "again" / name).read_bytes()
         assert again == (folder / name).read_bytes(), name
-
-
-def test_existing_folders_are_kept(folder, write, tmp_path):
-    with pytest.raises(InputError, match="exists"):
-        write(folder)
-    with pytest.raises(InputError, match="has no export.json"):
-        write(tmp_path, overwrite=True)
-    with pytest.raises(InputError, match="int8 requires calibration_input"):
-        write(tmp_path / "x", quantization="int8")
-    assert not list(tmp_path.iterdir())

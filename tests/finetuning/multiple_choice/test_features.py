@@ -28,16 +28,6 @@ def rows_of(examples, tokenizer, **lengths):
     return [[next(rows) for _ in x.options] for x in examples]
 
 
-def test_sequences_are_passage_then_question_and_option(tokenizer):
-    [rows] = rows_of([example("ba ro", "sel ka?", ["mur", "lo"])], tokenizer)
-    cls, sep = tokenizer.cls_id, tokenizer.sep_id
-    passage = tokenizer.encode("ba ro")
-    for option, (ids, types) in zip(["mur", "lo"], rows, strict=True):
-        second = tokenizer.encode(f"sel ka? {option}")
-        assert ids == [cls, *passage, sep, *second, sep]
-        assert types == [0] * (len(passage) + 2) + [1] * (len(second) + 1)
-
-
 @pytest.mark.parametrize(
     ("question", "option", "wanted"),
     [

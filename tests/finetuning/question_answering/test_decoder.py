@@ -267,48 +267,6 @@ def test_equal_scores_and_unusual_texts(
     assert (longest_list == n_best) == (beams > 1)
 
 
-# Head -> our outputs and the original's names.
-ORIGINAL_OUTPUTS = {
-    "squad_v1": {x: x for x in ("start_logits", "end_logits")},
-    "squad_v2": {
-        "is_impossible_logits": "cls_logits",
-        **{
-            x: x
-            for name in ("start", "end")
-            for x in (f"{name}_top_index", f"{name}_top_log_probs")
-        },
-    },
-}
-
-
-@pytest.mark.parametrize("head", ORIGINAL_OUTPUTS)
-def test_scores_of_the_original_heads(shared, head):
-    """Decodes the original's rows, as windows of one question."""
-    folder = shared("golden", "google", "heads", head)
-    inputs, outputs = (
-        np.load(folder / f"{name}.npz") for name in ("inputs", "outputs")
-    )
-    windows, rows = [], []
-    for row, (types, mask) in enumerate(
-        zip(inputs["segment_ids"], inputs["input_mask"], strict=True)
-    ):
-        first, length = types.tolist().index(1), int(mask.sum())
-        windows.append(window_of(7 * row, length - first - 1, first))
-        rows.append(
-            {
-                name: outputs[f"predict/{original}"][row]
-                for name, original in ORIGINAL_OUTPUTS[head].items()
-            }
-        )
-    answers = check(context_of(80), windows, [rows])
-    if head == "squad_v1":
-        assert len(answers.best) == 20
-    else:
-        assert answers.null_score == outputs["predict/cls_logits"].min()
-    for row, window in zip(rows, windows, strict=True):
-        check(context_of(80), [window], [[row]])
-
-
 def test_padding_is_ignored():
     generator = np.random.default_rng(0)
     windows = random_windows(generator)
@@ -351,48 +309,6 @@ def test_valid_spans(logits, settings, spans):
     row = {"start_logits": logits, "end_logits": logits}
     answers = check("a b c d", [WINDOW], [[row]], **settings)
     assert [answer.text.replace(" ", "") for answer in answers.best] == spans
-
-
-def test_equal_texts_count_once_with_the_best_score():
-    windows = [window_of(0, 4, 3)]
-    rows = [{name: np.zeros(8) for name in ("start_logits", "end_logits")}]
-    rows[0]["start_logits"][3 + 1], rows[0]["start_logits"][3 + 2] = 1, 2
-    answers = check(context_of(4), windows, [rows])
-    betas = [answer for answer in answers.best if answer.text == "beta"]
-    assert [(a.start, a.start_score) for a in betas] == [(11, 2.0)]
-    assert answers.best[0].text == "beta"
-
-
-def test_spans_are_averaged_over_the_models_that_have_them():
-    window = window_of(0, 3, 2)
-
-    def row(start, score):
-        return {
-            "start_top_index": np.array([start], np.int32),
-            "start_top_log_probs": np.array([score], np.float32),
-            "end_top_index": np.array([4], np.int32),
-            "end_top_log_probs": np.array([-1.0], np.float32),
-            "is_impossible_logits": np.float32(score),
-        }
-
-    answers = check(
-        context_of(3), [window], [[row(2, -1)], [row(2, -3)], [row(4, -5)]]
-    )
-    assert [(a.text, a.start_score) for a in answers.best] == [
-        ("Alpha beta beta", -2.0),
-        ("beta", -5.0),
-    ]
-    assert answers.null_score == -3.0
-
-
-@pytest.mark.parametrize(
-    ("outputs", "text"), [(v1_outputs, "empty"), (joint_outputs, "")]
-)
-def test_contexts_without_pieces_have_the_originals_answer(outputs, text):
-    window = window_of(0, 0, 4)
-    rows = outputs(np.random.default_rng(0), [window])
-    [answer] = check("", [window], [rows]).best
-    assert (answer.text, answer.start, answer.probability) == (text, None, 1.0)
 
 
 def test_threshold():

@@ -70,33 +70,6 @@ def test_windows_equal_the_originals(
         assert found == {key: wanted[key] for key in found}
 
 
-def test_windows_overlap_and_cover(letters, make_example, windows_of):
-    text = "abcdefghij klmnopqrst"
-    [windows] = windows_of(
-        [make_example(text, question="xy")],
-        letters,
-        max_seq_length=12,
-        max_query_length=2,
-        doc_stride=3,
-    )
-    offsets = [(w.starts[0], w.ends[-1]) for w in windows]
-    assert offsets == [(0, 7), (3, 10), (6, 14), (9, 17), (13, 20), (16, 21)]
-    assert all(len(window.input_word_ids) <= 12 for window in windows)
-    # Each piece has its most context in just one window.
-    best = [
-        start
-        for window in windows
-        for start in window.starts[window.max_context].tolist()
-    ]
-    assert sorted(best) == [i for i in range(21) if i != 10]
-    for window in windows:
-        assert window.input_word_ids[[0, 3, -1]].tolist() == [2, 3, 3]
-        assert window.input_type_ids.tolist() == [0] * 4 + [1] * (
-            len(window.input_word_ids) - 4
-        )
-        assert window.p_mask.sum() == 4
-
-
 def check_windows(windows, question, context, settings):
     """Compares windows with those of BERT's loops."""
     room = (

@@ -6,7 +6,6 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification import features as module
 from albert_tf.finetuning.text_classification.examples import TextExample
 from albert_tf.finetuning.text_classification.features import text_features
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase]
@@ -22,38 +21,6 @@ def example(text, pair=None, label=None):
     return TextExample(
         id="1", text=text, pair=pair, label=label, location="my.tsv:7"
     )
-
-
-def test_rows_of_texts_and_pairs(tokenizer):
-    rows = text_features(
-        [
-            example("a b", label="no"),
-            example("a", "b c", "yes"),
-            example("a", "", "no"),  # As the original: no second text.
-            example("", "b", "yes"),
-            example("", None, "no"),
-        ],
-        tokenizer,
-        max_seq_length=16,
-        labels=("no", "yes"),
-    )
-    batch = rows.pad(range(5), length=7)
-    a, b, c = A, A + 1, A + 2
-    assert batch["input_word_ids"].tolist() == [
-        [2, a, b, 3, 0, 0, 0],
-        [2, a, 3, b, c, 3, 0],
-        [2, a, 3, 0, 0, 0, 0],
-        [2, 3, b, 3, 0, 0, 0],
-        [2, 3, 0, 0, 0, 0, 0],
-    ]
-    assert batch["input_type_ids"].tolist() == [
-        [0, 0, 0, 0, 0, 0, 0],
-        [0, 0, 0, 1, 1, 1, 0],
-        [0, 0, 0, 0, 0, 0, 0],
-        [0, 0, 1, 1, 0, 0, 0],
-        [0, 0, 0, 0, 0, 0, 0],
-    ]
-    assert batch["labels"].tolist() == [0, 1, 0, 1, 0]
 
 
 def popped(first, second, max_seq_length):
@@ -135,15 +102,3 @@ def test_features_do_not_depend_on_chunks(tokenizer, monkeypatch):
     assert chunks.ids.tolist() == whole.ids.tolist()
     assert chunks.starts.tolist() == whole.starts.tolist()
     assert len(whole) == 20
-
-
-def test_sequences_equal_the_tokenizers(shared):
-    path = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
-    tokenizer = AlbertTokenizer.from_file(path)
-    firsts = ["Hello, world!", "In 2012, 1,500 men came. " * 20, "Who? " * 40]
-    seconds = ["Who is there?", "Nobody; " * 9, "He. " * 50]
-    examples = list(map(example, firsts, seconds))
-    rows = text_features(examples, tokenizer, max_seq_length=64, labelled=False)
-    expected = tokenizer(firsts, seconds, max_length=64)
-    for name, values in rows.pad(range(3)).items():
-        assert values.tolist() == expected[name].tolist()

@@ -162,23 +162,3 @@ def test_real_files(shared, name):
             assert {each.label for each in examples} == set(task.labels)
         else:
             assert all(0 <= each.label <= 5 for each in examples)
-
-
-def test_some_rows_of_real_files(shared):
-    folder = shared("data", "glue")
-
-    def first(name, split):
-        path = split_path(text_task_config(GLUE[name]), folder, split)
-        return next(
-            read_texts(GLUE[name], path, bad=BadExamples(), labelled=True)
-        )
-
-    example = first("mrpc", "dev")
-    assert example.text.startswith("He said the foodservice pie business")
-    assert example.pair.startswith('"The foodservice pie business does not')
-    assert example.label == "1"
-    assert first("stsb", "dev").label == 5.0
-    assert first("cola", "dev").text == (
-        "The sailors rode the breeze clear of the rocks."
-    )
-    assert first("rte", "train").id == "2"

@@ -42,28 +42,10 @@ def test_all_schemes_are_supported(labels):
     assert sequence_metrics(["f1"], [iob2], [labels]) == {"f1": 1.0}
 
 
-def test_entities_end_with_their_sentence():
-    labels = [["O", "B-PER"], ["I-PER", "O"]]
-    joined = [["O", "B-PER"], ["O", "O"]]
-    assert sequence_metrics(["recall"], joined, labels) == {"recall": 0.5}
-
-
-def test_an_entity_of_another_type_begins_an_entity():
-    labels = [["B-PER", "I-LOC"]]
-    assert sequence_metrics(["f1"], [["B-PER", "B-LOC"]], labels)["f1"] == 1
-
-
 @pytest.mark.filterwarnings("error")
 def test_no_entities():
     scores = sequence_metrics(SEQUENCE_METRICS, [["O", "O"]], [["O", "O"]])
     assert scores == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 1}
-
-
-def test_types_may_have_dashes():
-    labels = [["B-geo-loc", "I-geo-loc", "O"]]
-    assert sequence_metrics(["f1"], labels, labels) == {"f1": 1.0}
-    other = [["B-geo", "I-geo", "O"]]
-    assert sequence_metrics(["f1"], other, labels) == {"f1": 0.0}
 
 
 def test_other_labels_only_have_an_accuracy():
