@@ -146,11 +146,6 @@ def test_without_pairs_documents_are_joined(documents, table, parsed):
     assert counts["kept_tokens"] == len(documents.tokens)
 
 
-def test_a_document_of_one_token_is_a_chunk(table):
-    chunks, counts = cut(sentence(7), table)
-    assert len(chunks) == counts["kept_tokens"] == 1
-
-
 def test_half_of_the_documents_are_cut_from_the_end(table, tokenized):
     """The sentence that begins the next chunk is longer than others."""
     rng = np.random.default_rng(0)

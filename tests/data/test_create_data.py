@@ -1,4 +1,3 @@
-import gzip
 import hashlib
 import json
 import pathlib
@@ -170,17 +169,6 @@ def test_constant_guess_is_chosen_on_training_labels(created, read_records):
     for split, prefix in (("train", "pretraining"), ("heldout", "heldout")):
         accuracy = manifest["splits"][split]["constant_guess_accuracy"]
         assert accuracy == (labels(prefix) == guess).mean()
-
-
-def test_compressed_records_are_the_same(created):
-    plain, _ = created()
-    packed, _ = created(compress=True)
-    names = sorted(path.name for path in packed.glob("*.tfrecord.gz"))
-    assert len(names) == 3
-    for name in names:
-        content = (packed / name).read_bytes()
-        twin = plain / name.removesuffix(".gz")
-        assert gzip.decompress(content) == twin.read_bytes()
 
 
 def test_progress_is_shown_on_request(

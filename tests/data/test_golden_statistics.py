@@ -139,21 +139,3 @@ def test_manifest_counts_what_the_records_hold(case):
     labels = records["masked_lm_ids"][records["masked_lm_weights"] > 0]
     most = np.bincount(labels).max()
     assert split["constant_guess_accuracy"] == most / len(labels)
-
-
-@pytest.mark.long
-def test_measuring_the_originals_records_gives_its_statistics(
-    shared, read_records, put_labels_back
-):
-    golden = shared("golden", "google", "pretraining_data")
-    stats = json.loads((golden / "stats.json").read_text("utf-8"))
-    for mode in ("sop", "nsp"):
-        records = read_records(golden / f"{mode}.tfrecord")
-        found, runs = measure(records, put_labels_back)
-        del found["instances"]
-        for name, value in found.items():
-            assert value == pytest.approx(stats[mode][name]), name
-        assert runs == {
-            int(length): number
-            for length, number in stats[mode]["runs_of_masked_words"].items()
-        }

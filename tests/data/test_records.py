@@ -1,6 +1,5 @@
 """Records are found and checked once, and refused where they do not fit."""
 
-import collections
 import gzip
 import os
 import pathlib
@@ -9,10 +8,8 @@ import struct
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data import manifest, record_files
 from albert_tf.data.manifest import read_manifest
 from albert_tf.data.record_checks import count_records, read_records
 from albert_tf.data.records import open_records
@@ -66,41 +63,6 @@ def test_files_are_never_held_out(folder):
     files = open_records(f"{folder}/pretraining-*", heldout=True)
     assert files.manifest
     assert "heldout" not in files.files
-
-
-def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
-    looks = collections.Counter()
-
-    def count(owner, name):
-        original = getattr(owner, name)
-
-        def counting(path, *args, **kwargs):
-            looks[name, str(path)] += 1
-            return original(path, *args, **kwargs)
-
-        monkeypatch.setattr(owner, name, counting)
-
-    count(tf.io.gfile, "stat")
-    count(manifest, "read_json")
-    count(record_files, "sample_records")
-    count(record_files, "count_records")
-    records = open_records(folder, heldout=True)
-    records.check_model(small_model)
-    for step in (0, 3):  # The second resumes.
-        records.dataset(8, first_example=8 * step)
-    records.dataset(8, training=False, split="heldout")
-    assert records.identity == records.identity
-    assert records.tokenizer is records.tokenizer
-    files = [*records.files["train"], *records.files["heldout"]]
-    assert all(file.num_records for file in files)
-    data = {key: n for key, n in looks.items() if "tfrecord" in key[1]}
-    assert data == {
-        **{("stat", file.path): 1 for file in files},
-        **{("count_records", file.path): 1 for file in files},
-        ("sample_records", str(files[0])): 1,
-        ("sample_records", str(files[-1])): 1,
-    }
-    assert looks["read_json", f"{folder}/manifest.json"] == 1
 
 
 def test_records_of_the_original(shared):

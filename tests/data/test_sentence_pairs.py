@@ -296,11 +296,3 @@ def test_one_segment_ends_with_one_separator():
     )
     assert packed.input_mask.sum() == 6
     assert not packed.segment_ids.any()
-
-
-@pytest.mark.parametrize("length", [7, 12])
-def test_pairs_are_padded_to_the_length(length):
-    packed = pack((0, 2, 2, 2, 0), (4, 2, 6, 2, 0), length=length)
-    assert packed.input_ids.shape == (2, length)
-    assert packed.input_ids.dtype == np.int32
-    assert (packed.input_ids[:, 7:] == TABLE.pad_id).all()

@@ -1,5 +1,4 @@
 import itertools
-import json
 import unicodedata
 
 import pytest
@@ -42,13 +41,6 @@ def preprocess_text(
 )
 def test_normalizes_as_google(text, expected):
     assert Normalizer()(text) == expected == preprocess_text(text)
-
-
-def test_golden_texts(shared):
-    path = shared("golden", "google", "tokenization", "tokenization.json")
-    normalizer = Normalizer()
-    for case in json.loads(path.read_text()):
-        assert normalizer(case["text"]) == case["preprocessed"]
 
 
 @pytest.mark.parametrize(
