@@ -143,29 +143,6 @@ def test_run_starts_with_the_scores_of_the_checkpoint(
     assert record["settings"]["model"] == tiny_model.to_dict()
 
 
-@pytest.mark.parametrize("longest", [64, 80])
-def test_longer_records_start_on_copies_of_trained_positions(
-    pretrained, tmp_path, config_from, longest
-):
-    """`pretrained` has 64 positions, of which its records train 32."""
-    overrides = {"max_position_embeddings": longest}
-    config, initial = resolve_initial_weights(
-        config_from(
-            "records",
-            tmp_path / "new",
-            init_from=pretrained,
-            config_overrides=overrides,
-        )
-    )
-    model = AlbertPretrainer(config.model)
-    initial.assign(model)
-    rows = np.asarray(model.encoder.embeddings.position_embeddings)
-    np.testing.assert_array_equal(rows, rows[np.arange(longest) % 32])
-    assert initial.trained_positions == 32
-    assert initial.report.count("positions: 32 of") == 1
-    assert f"positions: 32 of {longest} are trained; " in initial.report
-
-
 @pytest.mark.long
 def test_command_grows_and_trains(
     pretrained, records, run_albert, tmp_path, tiny_model

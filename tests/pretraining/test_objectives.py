@@ -64,22 +64,6 @@ def test_a_run_has_all_scores_beside_guessing(trained, records):
 
 
 @pytest.mark.long
-def test_a_killed_run_resumes_bit_for_bit(
-    trained, records, rewound, pretrain_config
-):
-    folder = rewound(trained[0], 5)
-    pretrain(
-        pretrain_config(
-            records, folder, 6, **RTD, gradient_accumulation_steps=2
-        )
-    )
-    expected, found = values_at(trained[0], 6), values_at(folder, 6)
-    assert expected.keys() == found.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(value, found[name], err_msg=name)
-
-
-@pytest.mark.long
 def test_replicas_and_micro_batches_are_the_same_slices(
     trained, records, tmp_path, pretrain_config
 ):
@@ -184,19 +168,3 @@ def test_its_encoder_opens_like_any_other(trained):
         encoder.weights[0],
         values_at(trained[0], 6)[f"model/{encoder.weights[0].path}"],
     )
-
-
-def test_metrics_are_those_of_the_objective(records, tmp_path, pretrain_config):
-    config = pretrain_config(
-        records, tmp_path / "run", **{**RTD, "best_metric": "mlm_loss"}
-    )
-    with pytest.raises(InputError, match="best_metric='mlm_loss'.*rtd_loss"):
-        pretrain(config)
-    assert not (tmp_path / "run").exists()
-
-
-def test_unknown_objectives_write_nothing(records, tmp_path, pretrain_config):
-    config = pretrain_config(records, tmp_path / "run", objective="bert")
-    with pytest.raises(InputError, match="objective='bert' must be one of"):
-        pretrain(config)
-    assert not (tmp_path / "run").exists()

@@ -1,6 +1,5 @@
 """Pretraining runs with phases."""
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -33,7 +32,6 @@ from albert_tf.pretraining.phase_records import (
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import (
     checkpoint_path,
-    list_checkpoints,
     read_checkpoint,
 )
 from albert_tf.training.evaluation import Evaluator
@@ -187,41 +185,19 @@ def test_untrained_positions_start_as_copies(config, long, tmp_path, eagerly):
     np.testing.assert_array_equal(rows, after[f"average/{table}"])
 
 
-@pytest.mark.parametrize(
-    ("devices", "step"),
-    [
-        pytest.param(1, 3, marks=pytest.mark.long),  # the boundary
-        pytest.param(1, 4, marks=pytest.mark.slow),
-        pytest.param(1, 2, marks=pytest.mark.long),
-        # tests/training/test_phases.py has the same of a toy.
-        pytest.param(2, 3, marks=pytest.mark.slow),
-    ],
-)
-def test_run_resumed_in_any_phase_ends_bit_equal(
-    whole, config, tmp_path, rewound, capfd, eagerly, devices, step
+@pytest.mark.long
+def test_a_run_resumed_at_the_boundary_ends_bit_equal(
+    whole, config, rewound, capfd, eagerly
 ):
-    run, as_before = config("", output=tmp_path / "run"), eagerly
-    if devices > 1:
-        whole = tmp_path / "whole"
-        run = dataclasses.replace(run, distribution="mirrored")
-        pretrain(dataclasses.replace(run, output=whole))
-        # The other was trained eagerly, but replicas require a graph.
-        as_before = contextlib.nullcontext
-    expected = read_weights(whole, 6)
-    rewound(whole, step)
-    assert max(list_checkpoints(run.output / "checkpoints")) == step
-    capfd.readouterr()
-    with as_before():
+    """tests/test_kill.py and tests/training/test_phases.py resume elsewhere."""
+    run = config("", output=rewound(whole, 3))
+    with eagerly():
         pretrain(run)
-    np.testing.assert_equal(read_weights(run.output, 6), expected)
+    np.testing.assert_equal(read_weights(run.output, 6), read_weights(whole, 6))
     said = capfd.readouterr().err
-    assert ("phase 1 of 2, steps 1 to 3: 16 examples of 32 " in said) == (
-        step == 2
-    )
+    assert "phase 1 of 2" not in said
     assert "phase 2 of 2, steps 4 to 6: 8 examples of 64 tokens, 1 la" in said
-    assert ("positions: 32 of 64 are trained; the rows from" in said) == (
-        step < 4
-    )
+    assert "positions: 32 of 64 are trained; the rows from" in said
     assert "yer, max_predictions_per_seq=9, ngram=1, from " in said
     assert "records 1" in said
     assert "; sentence_order=none; masked_lm_prob=0.2\n" in said

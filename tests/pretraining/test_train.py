@@ -68,13 +68,6 @@ def test_resumed_equals_undisturbed(run, copied_run, records, pretrain_config):
     np.testing.assert_equal(ours, theirs)
 
 
-def test_folder_of_another_run_is_an_error(run, records, pretrain_config):
-    with pytest.raises(InputError, match="learning_rate=0.002"):
-        pretrain(pretrain_config(records, run, learning_rate=1e-3))
-    with pytest.raises(InputError, match="num_train_steps=12"):
-        pretrain(pretrain_config(records, run, 13))
-
-
 def test_run_of_an_older_version_resumes(
     copied_run, records, pretrain_config, edited
 ):
@@ -153,17 +146,10 @@ def test_nothing_is_claimed_before_everything_is_checked(
         ({"distribution": "multi_worker"}, "TF_CONFIG"),
         ({"distribution": "mirrored", "jit_compile": True}, "one replica"),
         ({"tpu": "local", "precision": "mixed_float16"}, "mixed_bfloat16"),
-        ({"num_warmup_steps": 12}, "num_warmup_steps=12 must be lower"),
-        ({"init_from": tmp_path / "absent"}, "absent"),
         ({"best_metric": "f1"}, "has loss, mlm_loss, mlm_acc"),
         ({"input": plain, "best_metric": "loss"}, "has no held-out split"),
         ({"input": str(damaged_records)}, "pretraining-.*corrupted record"),
         ({"model": tiny_model.replace(vocab_size=700)}, "600 pieces.*=700"),
-        ({"model": tiny_model.replace(vocab_size=500)}, "vocab_size"),
-        (
-            {"model": tiny_model.replace(max_position_embeddings=16)},
-            "32 tokens.*=16",
-        ),
     ):
         with pytest.raises(InputError, match=message):
             pretrain(pretrain_config(records, folder, **changes))

@@ -309,19 +309,3 @@ def test_weights_of_the_newest(toy, run, part):
     assert load_model_variables(model, folder / part) == 4
     for name, value in toy.weights(model).items():
         np.testing.assert_array_equal(value, weights[name])
-
-
-def test_part_of_the_model_is_an_error(toy, run):
-    part = PartOf(toy.Toy(seed=9), "table")
-    with pytest.raises(InputError, match="holds model/dense"):
-        load_model_variables(part, run[0])
-
-
-def test_folder_without_checkpoint_is_an_error(toy, tmp_path):
-    with pytest.raises(InputError, match="no checkpoint there"):
-        load_model_variables(toy.Toy(), tmp_path)
-
-
-class PartOf:
-    def __init__(self, model, name):
-        self.weights = [v for v in model.weights if name in v.path]

@@ -170,18 +170,6 @@ def test_damaged_record_is_named_in_the_error(tmp_path, text):
         claim(tmp_path)
 
 
-def test_only_one_run_locks_a_folder(tmp_path):
-    with open_run_folder(tmp_path, SETTINGS) as folder:
-        with (
-            pytest.raises(InputError, match=f"by process {os.getpid()} on "),
-            open_run_folder(tmp_path, SETTINGS),
-        ):
-            pass
-        folder.claim()
-    assert names(tmp_path) == ["run.json"]
-    claim(tmp_path)
-
-
 def hold_lock(folder, locked):
     with lock_output(folder, folder / ".lock"):
         locked.set()

@@ -1,8 +1,7 @@
-"""Fits an objective under the backend named by KERAS_BACKEND.
+"""Trains detection of replaced tokens under the backend of KERAS_BACKEND.
 
-Usage: fit_objective.py OBJECTIVE CONFIG.json IN.npz OUT.npz: IN has a batch
-and, as weight/PATH, the weights of the model; OUT gets the history of three
-epochs, and the scores of an evaluation.
+Usage: fit_objective.py CONFIG.json IN.npz OUT.npz: IN has a batch and, as
+weight/PATH, the weights of the model; OUT gets the history of three epochs.
 """
 
 import json
@@ -17,9 +16,9 @@ from albert_tf.objectives.fit import PretrainingModel
 from albert_tf.objectives.registry import make_objective
 
 
-def main(name, config, data, output):
+def main(config, data, output):
     arrays = dict(np.load(data))
-    objective = make_objective(name, mask_id=4)
+    objective = make_objective("rtd", mask_id=4)
     model = objective.make_model(
         AlbertConfig.from_dict(json.loads(pathlib.Path(config).read_text()))
     )
@@ -30,11 +29,7 @@ def main(name, config, data, output):
     history = training.fit(
         arrays, batch_size=6, epochs=3, shuffle=False, verbose=0
     ).history
-    scores = training.evaluate(
-        arrays, batch_size=6, verbose=0, return_dict=True
-    )
-    scores = {f"eval/{name}": value for name, value in scores.items()}
-    np.savez(output, **history, **scores)
+    np.savez(output, **history)
 
 
 if __name__ == "__main__":
