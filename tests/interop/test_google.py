@@ -15,17 +15,6 @@ def golden(shared):
     return lambda case: shared("golden", "google", "model", case)
 
 
-def test_files_of_a_published_archive(config, make_checkpoint, tmp_path):
-    write_google(make_checkpoint(config), tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names[0] == "albert_config.json"
-    assert names[-1] == "model.ckpt-best.index"
-    assert all(name.startswith("model.ckpt-best.") for name in names[1:])
-    assert tf.compat.v1.train.checkpoint_exists(
-        str(tmp_path / "model.ckpt-best")
-    )
-
-
 def test_a_graph_of_the_original_restores_it(golden, tmp_path):
     # With `init_from_checkpoint`, as in the original's scripts.
     folder = golden("a_base")

@@ -53,6 +53,11 @@ def origins(checkpoint, grown):
         ({}, {"sharing": "none"}),
         ({}, {"sharing": "attention"}),
         ({}, {"sharing": "ffn"}),
+        ({"embedding_size": 8}, {"sharing": "ffn"}),
+        (
+            {"embedding_size": 8, "project_equal_sizes": True},
+            {"sharing": "ffn"},
+        ),
         ({"sharing": "ffn"}, {"sharing": "none"}),
         ({"num_hidden_layers": 4, "num_hidden_groups": 2}, {"sharing": "none"}),
         # The same number of blocks, in pairs with a set of weights each.

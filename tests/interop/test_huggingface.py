@@ -120,14 +120,6 @@ def test_labels_of_another_count_are_ignored(copied, edited):
     assert (head.num_labels, head.labels) == (3, None)
 
 
-def test_weights_without_prefix(folder):
-    save(
-        folder,
-        {k.removeprefix("albert."): v for k, v in tensors(folder).items()},
-    )
-    assert open_checkpoint(folder).heads == ("mlm_head", "sop_head")
-
-
 def test_order_of_preference_of_weights(folder, tmp_path):
     assert find_weights(folder).name == "model.safetensors"
     (folder / "pytorch_model.bin").write_bytes(b"")
@@ -188,10 +180,3 @@ def test_incomplete_sharded_weights(folder):
     path.write_text(json.dumps({"weight_map": weight_map}))
     with pytest.raises(InputError, match="is in two files"):
         open_checkpoint(folder)
-
-
-def test_an_unusable_tokenizer_is_reported(folder):
-    (folder / "spiece.model").write_text("<html>")
-    checkpoint = open_checkpoint(folder)
-    assert checkpoint.tokenizer is None
-    assert "spiece.model" in checkpoint.report()

@@ -109,13 +109,6 @@ def test_damage_inside_of_an_archive_names_the_archive(stored, tmp_path):
     assert message.startswith(f"{path}/model.ckpt-best: ")
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".tgz", ".tar", ""])
-def test_archives_are_detected_by_content(stored, tmp_path, suffix):
-    path = tmp_path / f"download{suffix}"
-    shutil.copy(stored / "google_tf1.tar.gz", path)
-    assert open_checkpoint(path).source == str(path)
-
-
 @pytest.mark.parametrize("name", ["torch_zip", "torch_legacy"])
 def test_without_pytorch_a_line_says_so(stored, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "torch", None)

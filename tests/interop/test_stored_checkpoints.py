@@ -295,29 +295,3 @@ def test_what_is_written_again_is_the_same(stored, shared, tmp_path, name, to):
         assert AlbertConfig.from_json(tmp_path / "albert_config.json") == (
             checkpoint.config
         )
-
-
-def test_json_files_are_those_of_keras_hub(stored, tmp_path):
-    source = stored / "keras_hub_classifier"
-    WRITERS["keras_hub"][0](open_checkpoint(source), tmp_path)
-
-    def both(name):
-        for folder in (tmp_path, source):
-            yield json.loads((folder / name).read_text())
-
-    for name in ("config.json", "task.json", "tokenizer.json"):
-        written, expected = both(name)
-        for key in ("class_name", "registered_name"):
-            assert written[key] == expected[key]
-    written, expected = (values["config"] for values in both("config.json"))
-    del written["name"]  # KerasHub appends a number.
-    assert written.items() <= expected.items()
-    written, expected = (values["config"] for values in both("task.json"))
-    for key in ("num_classes", "dropout"):
-        assert written[key] == expected[key]
-    written, expected = both("metadata.json")
-    assert written["parameter_count"] == expected["parameter_count"]
-    vocabulary = "assets/tokenizer/vocabulary.spm"
-    assert (tmp_path / vocabulary).read_bytes() == (
-        (source / vocabulary).read_bytes()
-    )

@@ -16,22 +16,6 @@ PIECES = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "中", "a"]
 CONTENT = "\n".join(PIECES).encode()
 
 
-@pytest.mark.parametrize(
-    ("name", "digit_comma"),
-    [
-        ("google_tf1.tar.gz", "google"),
-        ("huggingface", "corrected"),
-        ("keras_hub_classifier", "off"),
-        ("albert_tf_run", "corrected"),
-        ("spiece.model", "google"),
-    ],
-)
-def test_loads_tokenizers_of_checkpoints_and_files(stored, name, digit_comma):
-    tokenizer = load_tokenizer(stored / name)
-    assert tokenizer.vocab_size == 40
-    assert tokenizer.settings["digit_comma"] == digit_comma
-
-
 def test_a_folder_of_tokenizer_files(stored, tmp_path):
     tokenizer = AlbertTokenizer.from_file(
         stored / "spiece.model", do_lower_case=False

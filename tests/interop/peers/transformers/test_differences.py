@@ -1,7 +1,9 @@
 """What transformers' ALBERT does otherwise than Google's and ours."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
@@ -57,6 +59,41 @@ def test_the_feed_forward_network_has_no_dropout(
     feed_forward.output_dropout.rate = 0.0
     trained = ours(batch, training=True)["sequence_output"]
     np.testing.assert_array_equal(trained, states)
+
+
+def test_transformers_never_trains_the_padding_word(
+    configs, pairs, hf, both, random_batch
+):
+    """Its row gets no gradient, not even where the loss sees padding."""
+    import torch
+
+    starts, ends = np.array([1, 0, 3, 2]), np.array([2, 0, 4, 2])
+    ours, theirs = both(pairs["span_labeler"], configs["base"])
+    batch = random_batch(configs["base"])
+    assert not batch["input_mask"].all()
+    theirs(
+        **hf.inputs(batch),
+        start_positions=torch.tensor(starts),
+        end_positions=torch.tensor(ends),
+    ).loss.backward()
+    name = "albert.embeddings.word_embeddings.weight"
+    expected = theirs.get_parameter(name).grad.numpy()
+    assert not expected[0].any()
+
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    (table,) = (
+        v for v in ours.trainable_variables if "word_embeddings" in v.path
+    )
+    with tf.GradientTape() as tape:
+        outputs = ours(batch)
+        value = 0.5 * (
+            loss(starts, outputs["start_logits"])
+            + loss(ends, outputs["end_logits"])
+        )
+    found = tf.convert_to_tensor(tape.gradient(value, table.value)).numpy()
+    largest = np.abs(expected).max()
+    assert np.abs(found[0]).max() > 0.01 * largest
+    np.testing.assert_allclose(found[1:], expected[1:], atol=1e-4 * largest)
 
 
 def test_layers_need_not_divide_by_groups(configs, hf, tmp_path):
