@@ -73,9 +73,7 @@ def test_table_json_and_plot(make_encoder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"text": ""}, "text is empty"),
         ({"text": TEXT, "pair": " "}, "pair is empty"),
-        ({"text": TEXT, "layers": [0]}, "layers=0 must be numbers from 1 to 3"),
         ({"text": TEXT, "heads": [1, 3]}, "heads=1,3 must be numbers from 1"),
         ({"text": TEXT, "heads": []}, "heads= must be numbers"),
         ({"text": TEXT, "max_seq_length": 2}, "must be at least 3"),

@@ -158,8 +158,6 @@ def test_errors(make_encoder):
         analyze_similarity(encoder, ["", " "])
     with pytest.raises(InputError, match="no model to analyze"):
         analyze_similarity([], TEXTS)
-    with pytest.raises(InputError, match="vocab_size is 10"):
-        analyze_similarity(encoder, TEXTS, config_overrides={"vocab_size": 10})
     with pytest.raises(InputError, match="max_seq_length=2 must be at least 3"):
         analyze_similarity(encoder, TEXTS, max_seq_length=2)
     with pytest.raises(InputError, match="iterations=-1"):

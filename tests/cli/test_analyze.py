@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 from albert_tf.cli.main import main
 
 
@@ -29,27 +27,6 @@ def test_a_damaged_line_of_a_log_is_one_warning(albert, tmp_path):
     assert warning.startswith("albert: warning: ")
     assert "metrics.jsonl:1" in warning
     assert warning.endswith("; skipping this line")
-
-
-@pytest.mark.long
-def test_similarity(folder, tmp_path, monkeypatch, capfd):
-    pytest.importorskip("matplotlib", reason="pip install .[plots]")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text("A good story.\n\nA bad one.\nOne more.")
-    command = ["analyze", "similarity", f"{folder}/start", "--input=text.txt"]
-    command.append("--iterations=4")
-    overrides = "--config_overrides=sharing=none"
-    assert main([*command, overrides, "--output=layers.png"]) == 0
-    output = capfd.readouterr().out
-    assert "| start: L2 | cosine | degrees | random, sharing=none: L2" in output
-    assert "wrote layers.png" in output
-    assert (tmp_path / "layers.png").stat().st_size > 10_000
-    tokens = []
-    for count in (2, 9):
-        assert main([*command, "--json", f"--max_texts={count}"]) == 0
-        report = json.loads(capfd.readouterr().out)
-        tokens.append(report["models"][0]["tokens"])
-    assert tokens[0] < tokens[1]
 
 
 def test_attention(folder, capfd):

@@ -63,13 +63,3 @@ def test_records_have_its_vocabulary(user):
         albert_tf.load_tokenizer(name) for name in (user / "data", NAME)
     )
     assert ours.fingerprint == theirs.fingerprint
-
-
-@pytest.mark.parametrize("command", ["predict", "evaluate --input=train.csv"])
-def test_it_is_no_fine_tuned_model(albert, user, command):
-    result = albert(user, f"{command} --model={NAME}", "a text\n")
-    assert result.returncode == 2
-    assert f"{NAME}: no fine-tuned model" in result.stderr
-    assert f"fine-tune it with `albert finetune --init_from={NAME}`" in (
-        result.stderr
-    )

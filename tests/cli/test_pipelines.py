@@ -223,22 +223,6 @@ def test_the_name_of_the_output_is_its_format(classifiers, albert_eagerly):
     assert len([json.loads(line) for line in lines]) == 2
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "predict --model=single",
-        "embed --model=start",
-        "fill-mask --model=start",
-        "sentence-order --model=start",
-    ],
-)
-def test_unknown_formats_of_outputs(classifiers, status_eagerly, command):
-    command += " --output=x.xlsx"
-    status, _, error = status_eagerly(classifiers, command, b"a")
-    assert status == 2
-    assert "x.xlsx: no format has the extension .xlsx; choose .csv" in error
-
-
 def test_tables_without_the_columns_of_training(classifiers, albert_eagerly):
     """Of a table that is predicted, only the texts are needed."""
     tables = {
@@ -258,11 +242,3 @@ def test_tables_without_the_columns_of_training(classifiers, albert_eagerly):
     albert_eagerly(
         classifiers, "evaluate --model=single --input=labels.csv --json"
     )
-
-
-def test_an_id_column_that_is_named_must_exist(classifiers, status_eagerly):
-    (classifiers / "no_ids.csv").write_text("text\none\n")
-    command = "predict --model=single --input=no_ids.csv --id_column=key"
-    status, _, error = status_eagerly(classifiers, command, b"")
-    assert status == 2
-    assert "column 'key' is not in the header" in error

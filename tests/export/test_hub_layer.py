@@ -104,18 +104,6 @@ def test_follows_the_lists_of_the_contract(tmp_path):
     assert [w.numpy().item() for w in layer.trainable_weights] == [1.0]
 
 
-def test_saved_keras_model_loads_only_where_trusted(
-    encoder_path, inputs, tmp_path
-):
-    model = classifier(HubLayer(encoder_path))
-    expected = model(inputs)
-    model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="safe_mode=False"):
-        keras.models.load_model(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
-    np.testing.assert_allclose(loaded(inputs), expected, atol=1e-6)
-
-
 def test_keras_export_takes_the_encoder_along(encoder_path, inputs, tmp_path):
     model = classifier(HubLayer(encoder_path))
     model.export(tmp_path / "served", verbose=False)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from architectures import SMALL
 
-from albert_tf.config import AlbertConfig
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.objectives.masked_language_modeling import (
@@ -10,15 +10,7 @@ from albert_tf.objectives.masked_language_modeling import (
 )
 
 BATCH, LENGTH, PREDICTIONS = 3, 24, 5
-SMALL = AlbertConfig(
-    vocab_size=90,
-    embedding_size=12,
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=56,
-    max_position_embeddings=64,
-)
+CONFIG = SMALL.replace(max_position_embeddings=LENGTH)
 
 
 def graph_of(function):
@@ -57,7 +49,7 @@ def flops_by_shapes(graph):
 
 
 def batch(sequences=None):
-    ids = np.arange(BATCH * LENGTH).reshape(BATCH, LENGTH) % SMALL.vocab_size
+    ids = np.arange(BATCH * LENGTH).reshape(BATCH, LENGTH) % CONFIG.vocab_size
     positions = tf.tile(tf.range(1, PREDICTIONS + 1)[None], [BATCH, 1])
     return {
         "input_word_ids": tf.constant(ids, tf.int32),
@@ -92,7 +84,7 @@ def packing(sequences):
     ],
 )
 def test_formula_counts_what_the_graph_computes(changes, sentence_order):
-    config = SMALL.replace(**changes)
+    config = CONFIG.replace(**changes)
     model = AlbertPretrainer(
         config, sop_head=sentence_order, pooler=sentence_order
     )
