@@ -19,10 +19,7 @@ from albert_tf.data.record_checks import (
     verify_file,
 )
 from albert_tf.data.shards import Limits
-from albert_tf.data.tfrecords import (
-    parse_example,
-    serialize_examples,
-)
+from albert_tf.data.tfrecords import parse_example, serialize_examples
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,

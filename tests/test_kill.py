@@ -113,11 +113,7 @@ class Command:
             flags |= {"distribution": "mirrored"}
         arguments = [f"--{key}={value}" for key, value in flags.items()]
         self._started = begin(
-            name,
-            *arguments,
-            log=self.log_file,
-            devices=devices,
-            before=before,
+            name, *arguments, log=self.log_file, devices=devices, before=before
         )
         self.process = self._started.process
         self.checkpoints = output / "checkpoints"

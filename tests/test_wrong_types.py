@@ -126,11 +126,7 @@ MANIFEST = {
         "favor_shorter_ngram": True,
         "do_whole_word_mask": True,
     },
-    "tokenizer": {
-        "file": "spiece.model",
-        "fingerprint": "0",
-        "vocab_size": 9,
-    },
+    "tokenizer": {"file": "spiece.model", "fingerprint": "0", "vocab_size": 9},
     "splits": {"train": SPLIT},
 }
 RUN = {

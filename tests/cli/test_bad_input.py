@@ -188,10 +188,7 @@ BAD_INPUT = {
         ("--num_warmup_steps=-1", "num_warmup_steps=-1 must be"),
         ("--config= --init_from=absent", "absent"),
         ("--output=", "output='' must not be empty"),
-        (
-            f"{FITS} --objective=bert",
-            "='bert' must be one of mlm",
-        ),
+        (f"{FITS} --objective=bert", "='bert' must be one of mlm"),
         (
             f"{FITS} --objective=rtd --eval_steps=1 --best_metric=mlm_loss",
             "best_metric='mlm_loss'",

@@ -34,12 +34,7 @@ def chosen(arguments, names, command="finetune"):
             "num_train_epochs",
             2.0,
         ),
-        (
-            f"--num_train_epochs=2 {RECIPE}",
-            STEPS,
-            "num_train_steps",
-            800,
-        ),
+        (f"--num_train_epochs=2 {RECIPE}", STEPS, "num_train_steps", 800),
         (f"{RECIPE} --num_train_steps=9", STEPS, "num_train_steps", 9),
         (f"{RECIPE} --warmup_proportion=0", WARMUP, "warmup_proportion", 0.0),
         # Its default, but given.

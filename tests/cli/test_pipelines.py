@@ -63,9 +63,7 @@ def test_embed(texts, albert_eagerly):
     vectors = np.load(texts / "vectors.npy")
     assert (vectors.shape, vectors.dtype) == ((2, 64), np.float32)
     lines = albert_eagerly(
-        texts,
-        "embed --model=start",
-        stdin=(texts / "texts.txt").read_text(),
+        texts, "embed --model=start", stdin=(texts / "texts.txt").read_text()
     )
     np.testing.assert_allclose(
         [json.loads(line) for line in lines.splitlines()], vectors, atol=2e-6

@@ -8,10 +8,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.exporting import runtime_formats
-from albert_tf.exporting.check_program import (
-    load_export,
-    relative_error,
-)
+from albert_tf.exporting.check_program import load_export, relative_error
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.manifest import read_export
 from albert_tf.exporting.runtimes import export_for_runtime
@@ -183,10 +180,8 @@ def test_quantization(
 @pytest.mark.parametrize("kind", RUNTIMES)
 def test_folder(quantized, tokenizer, kind):
     folder = quantized[kind, "none"]
-    model = {
-        "onnx": ["model.onnx"],
-        "openvino": ["model.bin", "model.xml"],
-    }[kind]
+    models = {"onnx": ["model.onnx"], "openvino": ["model.bin", "model.xml"]}
+    model = models[kind]
     beside = ["labels.txt", "spiece.model", "tokenizer_config.json"]
     values = read_export(folder)
     assert sorted(values["files"]) == sorted(model + beside)

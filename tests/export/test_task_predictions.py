@@ -84,10 +84,7 @@ def check_forms(task, inputs, outputs):
     assert all(x.shape.rank for x in serve.structured_outputs.values())
     in_order = list(inputs.values())
     (given,) = in_order if len(in_order) == 1 else [in_order]
-    for other in (
-        task(given, training=False),
-        serve(**inputs),
-    ):
+    for other in (task(given, training=False), serve(**inputs)):
         for name, values in outputs.items():
             assert values.shape[0] == len(TEXTS)
             assert np.array_equal(other[name], values), name

@@ -9,9 +9,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from albert_tf.finetuning.multiple_choice.examples import (
-    MultipleChoiceExample,
-)
+from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
 from albert_tf.finetuning.question_answering.examples import (
     Answer,
     QuestionAnsweringExample,
@@ -153,12 +151,7 @@ def test_words_have_their_most_frequent_label():
     scored = sentences("Ann B-PER left O Bern B-LOC", "Carl B-PER saw O Ann O")
     found = make_task_type(known_task("ner")).baselines(training, scored)
     constant, known = found.values()
-    assert constant == {
-        "f1": 0,
-        "precision": 0,
-        "recall": 0,
-        "accuracy": 3 / 6,
-    }
+    assert constant == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 3 / 6}
     # Right: Ann, Bern; missed: Carl; wrong: the second Ann.
     assert known["precision"] == known["recall"] == pytest.approx(2 / 3)
     assert known["accuracy"] == pytest.approx(4 / 6)

@@ -41,11 +41,7 @@ CHAINS = {
         "text-classification",
     ),
     "number": Chain(
-        f"{TEXT} --regression",
-        "pearson",
-        1.0,
-        {"value"},
-        "text-classification",
+        f"{TEXT} --regression", "pearson", 1.0, {"value"}, "text-classification"
     ),
     "choices": Chain(
         "dream --max_qa_length=24",

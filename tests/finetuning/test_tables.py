@@ -237,13 +237,7 @@ def test_rows_equal_those_of_the_csv_module():
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        'x,"open',
-        'x,"open,2',
-        '"open,2',
-        'x,"shut" too soon',
-    ],
+    "line", ['x,"open', 'x,"open,2', '"open,2', 'x,"shut" too soon']
 )
 @pytest.mark.parametrize(
     "after", ["c,d", '"c",d', 'c,"d"', 'c,"d, e"\nf,"g\nh"']
@@ -305,15 +299,14 @@ def test_lines_of_predictions():
     }
     header, row = table_lines(record, header=True)
     assert header.split("\t") == [
-        *("id", "label", "probabilities.id", "probabilities.label", "a b "),
+        *("id", "label", "probabilities.id", "probabilities.label", "a b ")
     ]
     assert row.split("\t") == ["7", "id", "0.900000", "0.100000", "3e-08"]
     assert table_lines(record, header=False) == [row]
 
 
 @pytest.mark.parametrize(
-    "reader",
-    ["csv", pytest.param("pandas", marks=pytest.mark.peer), "ours"],
+    "reader", ["csv", pytest.param("pandas", marks=pytest.mark.peer), "ours"]
 )
 def test_csv_is_read_back(reader, tmp_path):
     path = tmp_path / "a.csv"

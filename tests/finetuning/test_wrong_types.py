@@ -90,8 +90,7 @@ def task_type_of(name, path):
         return make_task_type(known_task(name))
     path.write_text(json.dumps(ROW) + "\n" + json.dumps(ROW | {"label": "b"}))
     table = text_task_from_columns(
-        [str(path)],
-        {"text": "text", "label": "label", "id": "id"},
+        [str(path)], {"text": "text", "label": "label", "id": "id"}
     )
     return make_task_type(text_task_config(table))
 

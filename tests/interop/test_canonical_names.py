@@ -51,10 +51,7 @@ def norms(first, second):
             ("huggingface", prefixed(x, HF_WORDS, removed="albert."))
             for x in ("", "albert.", "module.", "module.albert.")
         ),
-        (
-            "huggingface",
-            prefixed("module.", HF_WORDS, "predictions.bias"),
-        ),
+        ("huggingface", prefixed("module.", HF_WORDS, "predictions.bias")),
         ("google", norms("layer_normalization", "layer_normalization_1")),
         ("google", norms("layer_normalization_9", "layer_normalization_10")),
         ("google", norms("LayerNorm", "LayerNorm_1")),

@@ -10,11 +10,7 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 from albert_tf.errors import InputError
-from albert_tf.interop.file_types import (
-    KINDS,
-    explain_bad_file,
-    file_kind,
-)
+from albert_tf.interop.file_types import KINDS, explain_bad_file, file_kind
 
 DATA = pathlib.Path(__file__).parent / "data"
 HTML = b"\n<!DOCTYPE html>\n<html><head><title>Log in</title></head></html>"

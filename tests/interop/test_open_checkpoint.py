@@ -142,10 +142,7 @@ def test_unpacked_archives_are_deleted(stored, tmp_path, monkeypatch):
             "config.json, tf_model.h5",
         ),
         ({"model.ckpt.meta": b"x"}, r"known format \(model.ckpt.meta\)"),
-        (
-            {"model.ckpt.data-00000-of-00001": b"x"},
-            "has no checkpoint of a k",
-        ),
+        ({"model.ckpt.data-00000-of-00001": b"x"}, "has no checkpoint of a k"),
     ],
 )
 def test_folders_without_a_checkpoint(tmp_path, files, match):
@@ -234,11 +231,7 @@ META = "model.ckpt-best.meta"
 @pytest.mark.parametrize(
     ("name", "change", "match"),
     [
-        (
-            "google_tf1",
-            without("albert_config.json"),
-            "no albert_config.json",
-        ),
+        ("google_tf1", without("albert_config.json"), "no albert_config.json"),
         ("google_tf1", with_content("albert_config.json", HTML), "is not JSON"),
         ("google_tf1", with_content(META, HTML), rf"{META} is damaged"),
         ("model_garden", without("albert_config.json"), "albert_config.json"),

@@ -99,9 +99,7 @@ def test_pooled_output_alone_equals_the_full_computation(
 ):
     encoder.packed = packed
     np.testing.assert_allclose(
-        encoder.pooled_output(batch),
-        encoder(batch)["pooled_output"],
-        atol=1e-5,
+        encoder.pooled_output(batch), encoder(batch)["pooled_output"], atol=1e-5
     )
 
 

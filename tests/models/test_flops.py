@@ -5,9 +5,7 @@ from architectures import SMALL
 
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 
 BATCH, LENGTH, PREDICTIONS = 3, 24, 5
 CONFIG = SMALL.replace(max_position_embeddings=LENGTH)

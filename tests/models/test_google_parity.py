@@ -8,9 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 
 CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]
 
@@ -119,7 +117,5 @@ def test_losses_metrics_and_gradients(case, google_weights, packed):
         squares += np.sum(np.square(gradient, dtype=np.float64))
         assert_close(gradient, expected[f"grad/{name}"])
     np.testing.assert_allclose(
-        np.sqrt(squares),
-        expected["global_norm_of_dense_gradients"],
-        rtol=1e-5,
+        np.sqrt(squares), expected["global_norm_of_dense_gradients"], rtol=1e-5
     )

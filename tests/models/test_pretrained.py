@@ -101,12 +101,7 @@ OTHER_SIZE = (
         (AlbertPretrainer, BACKBONE, {"sop_head": False}, "lacks the mlm_head"),
         (AlbertClassifier, GOOGLE, {}, "give num_labels=... for a new one"),
         (AlbertClassifier, LABELLED, {"num_labels": 2}, OTHER_SIZE),
-        (
-            AlbertQuestionAnswering,
-            GOOGLE,
-            {},
-            "give head='v1' or 'joint' for",
-        ),
+        (AlbertQuestionAnswering, GOOGLE, {}, "give head='v1' or 'joint' for"),
         (AlbertMultipleChoice, GOOGLE, {}, "lacks the choice_head"),
         (AlbertMultipleChoice, LABELLED, {}, "lacks the choice_head"),
     ],

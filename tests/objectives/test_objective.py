@@ -7,18 +7,13 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.objectives import registry
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.objectives.objective import (
     original_ids,
     prediction_weights,
     replace_masked,
 )
-from albert_tf.objectives.registry import (
-    load_objective_module,
-    make_objective,
-)
+from albert_tf.objectives.registry import load_objective_module, make_objective
 from albert_tf.training.loss import WEIGHTS
 
 

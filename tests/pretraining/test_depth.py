@@ -142,10 +142,7 @@ def test_depth_may_change_only_with_shared_weights(config, tiny_model):
         config("bad", phases=[{"num_hidden_layers": 0}])
     # `init_from` decides on the architecture.
     late = config(
-        "bad",
-        model=None,
-        init_from="tests",
-        phases=[{"num_hidden_layers": 2}],
+        "bad", model=None, init_from="tests", phases=[{"num_hidden_layers": 2}]
     )
     assert late.model is None
 

@@ -15,9 +15,7 @@ from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.phase_config import (
@@ -30,10 +28,7 @@ from albert_tf.pretraining.phase_records import (
     with_example_settings,
 )
 from albert_tf.pretraining.train import pretrain
-from albert_tf.training.checkpoint_files import (
-    checkpoint_path,
-    read_checkpoint,
-)
+from albert_tf.training.checkpoint_files import checkpoint_path, read_checkpoint
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.logging import read_metrics
 

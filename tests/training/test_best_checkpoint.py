@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.training.best_checkpoint import (
-    FILE,
-    Best,
-    read_best,
-    write_best,
-)
+from albert_tf.training.best_checkpoint import FILE, Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
     find_checkpoint,
     list_checkpoints,

@@ -12,10 +12,7 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.checkpoints import (
-    Checkpoints,
-    load_model_variables,
-)
+from albert_tf.training.checkpoints import Checkpoints, load_model_variables
 
 
 def make(folder, seed=0, keep=5, **values):

@@ -30,10 +30,7 @@ def evaluators(toy):
     return evaluator
 
 
-@pytest.mark.parametrize(
-    ("replicas", "batch_size"),
-    [(1, 8), (2, 8), (2, 28)],
-)
+@pytest.mark.parametrize(("replicas", "batch_size"), [(1, 8), (2, 8), (2, 28)])
 def test_result_is_that_of_one_batch(
     toy, evaluators, examples, replicas, batch_size
 ):

@@ -8,9 +8,7 @@ import tensorflow as tf
 from albert_tf.interop.names import COMPONENTS, tensors_of
 from albert_tf.layers import embeddings
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.training.optimizers import (
     AdamW,
     Lamb,

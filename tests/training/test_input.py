@@ -21,10 +21,7 @@ def test_replicas_get_consecutive_slices_of_every_batch(two_replicas):
         [part.numpy().tolist() for part in values.values]
         for values in distribute(two_replicas, batches)
     ]
-    assert seen == [
-        [[0, 1, 2, 3], [4, 5, 6, 7]],
-        [[8, 9, 10], [11, 12, 13]],
-    ]
+    assert seen == [[[0, 1, 2, 3], [4, 5, 6, 7]], [[8, 9, 10], [11, 12, 13]]]
 
 
 def test_a_slice_may_be_empty(two_replicas):

@@ -216,12 +216,7 @@ def test_skipped_batches_over_a_boundary(train, toy, one_device, tmp_path):
                 toy.NoisyLoss(),
             ),
         ]
-        train(
-            one_device,
-            data,
-            tmp_path / name,
-            **settings,
-        )
+        train(one_device, data, tmp_path / name, **settings)
 
     # The batch of update 9, the second of its phase, and the four before it.
     skips = {"bad": 1, "skip_batches": "5-9"}

@@ -8,9 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import AdamW

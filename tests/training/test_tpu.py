@@ -163,9 +163,7 @@ def test_pretraining_connects_before_it_reads_or_writes(calls, monkeypatch):
 
 def test_pretraining_checks_paths_before_it_connects(calls, tmp_path):
     config = config_with(
-        input="gs://bucket/data",
-        output=tmp_path / "run",
-        tpu="my-tpu",
+        input="gs://bucket/data", output=tmp_path / "run", tpu="my-tpu"
     )
     with pytest.raises(InputError, match="output='.*' is a local path"):
         pretrain(config)

@@ -4,9 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.checkpoint_files import (
-    read_checkpoint,
-)
+from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.distribution import make_strategy
 
 

@@ -29,9 +29,7 @@ from albert_tf.finetuning.token_classification.model import (
     TokenClassificationLoss,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.objectives.masked_language_modeling import (
-    MaskedLanguageModeling,
-)
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import set_precision
 from albert_tf.training.optimizers import AdamW, Lamb

@@ -144,11 +144,7 @@ def test_signature_tells_shapes(models, resizable, length):
         (name,) = interpreter.get_signature_list()
         assert name == "serving_default"
         inputs = interpreter.get_signature_runner().get_input_details()
-        assert set(inputs) == {
-            "input_word_ids",
-            "input_mask",
-            "input_type_ids",
-        }
+        assert set(inputs) == {"input_word_ids", "input_mask", "input_type_ids"}
         for details in inputs.values():
             assert details["dtype"] == np.int32
             assert list(details["shape_signature"]) == shape

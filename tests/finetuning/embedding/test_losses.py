@@ -38,10 +38,7 @@ def different(batch, texts):
         ([[1, 2], [2, 3], [5, 6]], [(1, 0)]),
         # The second hard negative is the first one's anchor and third's
         # positive. A row's own negative counts.
-        (
-            [[1, 2, 7], [3, 4, 1], [5, 1, 8]],
-            [(0, 4), (0, 2), (2, 4)],
-        ),
+        ([[1, 2, 7], [3, 4, 1], [5, 1, 8]], [(0, 4), (0, 2), (2, 4)]),
     ],
 )
 def test_equal_texts_are_not_negatives(hashes, excluded):

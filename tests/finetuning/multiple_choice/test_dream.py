@@ -53,10 +53,7 @@ def test_turns_are_joined(tmp_path):
         ({"choice": ["a", "b", ""]}, "the option 3 is empty"),
         ({"question": ""}, "the question is empty"),
         ({"answer": "Snow."}, "answer 'Snow.' is not exactly one of A job"),
-        (
-            {"choice": ["A book.", "A book.", "x"]},
-            "is not exactly one of",
-        ),
+        ({"choice": ["A book.", "A book.", "x"]}, "is not exactly one of"),
     ],
 )
 def test_bad_questions(tmp_path, more, problem):

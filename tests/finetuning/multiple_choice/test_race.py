@@ -103,10 +103,7 @@ def test_json_lines_of_questions(tmp_path):
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        (
-            {"answers": ["E", "A"]},
-            "high3.txt-0: answer 'E' is not exactly",
-        ),
+        ({"answers": ["E", "A"]}, "high3.txt-0: answer 'E' is not exactly"),
         ({"answers": ["AB", "A"]}, "high3.txt-0: answer 'AB' is not exactly"),
         (
             {"questions": ["Why?", "When?"], "options": [OPTIONS] * 2}

@@ -9,9 +9,7 @@ from albert_tf.finetuning.question_answering.answers import (
     QuestionScores,
     answer_questions,
 )
-from albert_tf.finetuning.question_answering.features import (
-    SpanWindow,
-)
+from albert_tf.finetuning.question_answering.features import SpanWindow
 
 WORDS = "Alpha beta beta gamma delta epsilon zeta eta theta iota kappa".split()
 
@@ -251,9 +249,7 @@ def test_equal_scores_and_unusual_texts(
             members=[joint_outputs(generator, windows, beams, levels)],
         )
         for example, windows in zip(
-            examples,
-            windows_of(examples, tokenizer, **lengths),
-            strict=True,
+            examples, windows_of(examples, tokenizer, **lengths), strict=True
         )
     ]
     answers = answer_questions(

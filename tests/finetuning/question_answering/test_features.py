@@ -286,9 +286,7 @@ def test_labels_reproduce_the_answers(
     examples = [x for x in examples if x.answers[0].start >= 0]
     exact = 0
     for example, windows in zip(
-        examples,
-        windows_of(examples, tokenizer, True, **lengths),
-        strict=True,
+        examples, windows_of(examples, tokenizer, True, **lengths), strict=True
     ):
         # Each question has a window with its answer.
         window = next(each for each in windows if not each.is_impossible)
