@@ -187,6 +187,11 @@ BAD_INPUT = {
         ("--train_batch_size=0", "train_batch_size=0 must be"),
         ("--num_warmup_steps=-1", "num_warmup_steps=-1 must be"),
         ("--config= --init_from=absent", "absent"),
+        ("--init_from=start", "vocab_size=600, not 30000"),
+        (
+            "--config= --init_from=start --config_overrides=hidden_size=16",
+            "hidden_size=64, not 16",
+        ),
         ("--output=", "output='' must not be empty"),
         (f"{FITS} --objective=bert", "='bert' must be one of mlm"),
         (

@@ -36,17 +36,12 @@ _STEPS = "--num_train_steps=2 --train_batch_size=4 --log_steps=1"
         f"embed --model={NAME} --input=texts.txt",
         f"fill-mask --model={NAME} --input=texts.txt",
         f"convert --input={NAME} --output=huggingface",
-        f"convert --input={NAME} --to=google --output=google",
-        f"convert --input={NAME} --to=keras_hub --output=keras_hub",
-        f"export --kind=text_encoder --model={NAME} --output=text_encoder",
         f"export --kind=encoder --model={NAME} --output=encoder",
         f"evaluate --run={NAME} --input=data --max_eval_steps=2",
         f"analyze similarity {NAME} --input=texts.txt",
         f"analyze attention {NAME} --text=Hello",
         f"pretrain --input=data --init_from={NAME} --output=further {_STEPS} "
         "--num_warmup_steps=0",
-        f"pretrain --input=data --init_from={NAME} --output=deeper {_STEPS} "
-        "--num_warmup_steps=0 --config_overrides=num_hidden_layers=8",
         f"finetune --task=text --train=train.csv --dev=train.csv --header "
         f"--text_column=0 --label_column=1 --init_from={NAME} --output=tuned "
         f"--max_seq_length=32 {_STEPS}",

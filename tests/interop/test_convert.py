@@ -14,57 +14,9 @@ from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 
-def convert(input, output, progress=None, **settings):
+def convert(input, output, **settings):
     config = ConvertConfig(input=input, output=output, **settings)
-    return conversion.convert(config, progress=progress)
-
-
-@pytest.mark.parametrize(
-    ("source", "to"),
-    [
-        ("google_tf1.tar.gz", "huggingface"),
-        ("tf_hub_1.tar.gz", "google"),
-        ("tf_hub_2.tar.gz", "huggingface"),
-        ("model_garden", "google"),
-        ("huggingface", "google"),
-        ("keras_hub_masked_lm.tar.gz", "google"),
-        ("keras_hub_classifier", "keras_hub"),
-        ("albert_tf_run", "google"),
-        ("albert_tf_export.tar.gz", "huggingface"),
-    ],
-)
-def test_conversions(stored, tmp_path, assert_equal, source, to):
-    read = convert(stored / source, tmp_path / "new", to=to)
-    opened = open_checkpoint(tmp_path / "new")
-    # KerasHub does not store it.
-    spread = read.config.initializer_range
-    assert opened.config.replace(initializer_range=spread) == read.config
-    assert_equal(opened, open_checkpoint(stored / source))
-    assert (opened.tokenizer is None) == (read.tokenizer is None)
-
-
-def test_what_a_format_lacks_is_dropped_and_changed(stored, tmp_path):
-    rates = ("attention_probs_dropout_prob", "hidden_dropout_prob")
-    convert(
-        stored / "google_tf1",
-        tmp_path / "new",
-        to="keras_hub",
-        drop=["sop_head"],
-        config_overrides=dict.fromkeys(rates, 0.1),
-    )
-    opened = open_checkpoint(tmp_path / "new")
-    assert opened.heads == ("mlm_head",)
-    assert [getattr(opened.config, x) for x in rates] == [0.1, 0.1]
-
-
-def test_progress(stored, tmp_path):
-    seen = []
-    convert(
-        stored / "google_tf1",
-        tmp_path / "new",
-        progress=lambda *counts: seen.append(counts),
-    )
-    assert seen == [(n, 80) for n in range(1, 81)]
+    return conversion.convert(config)
 
 
 # With these sizes, an identity projection is added, which does not count.

@@ -81,22 +81,15 @@ def stored_records(tokens):
     ("name", "new"),
     [
         ("google_tf1", ""),
-        ("google_tf1.tar.gz", ""),
-        ("huggingface", ""),
         ("huggingface_classifier", "mlm_head, sop_head"),  # a classifier
         ("keras_hub_backbone.tar.gz", "mlm_head, sop_head"),
         ("keras_hub_masked_lm.tar.gz", "sop_head"),
-        ("model_garden", "sop_head"),
-        ("tf_hub_1.tar.gz", ""),
-        ("tf_hub_2.tar.gz", "sop_head"),
-        ("albert_tf", ""),
         ("albert_tf_unshared", "sop_head"),
-        ("albert_tf_export.tar.gz", ""),
         ("albert_tf_run", ""),
         ("albert_tf_run/checkpoints/step-00000002", ""),
     ],
 )
-def test_starts_from_every_system(tmp_path, name, new, config_from):
+def test_starts_from_any_checkpoint(tmp_path, name, new, config_from):
     config, initial = resolve_initial_weights(
         config_from("records", tmp_path / "new", init_from=STORED / name)
     )
@@ -249,20 +242,3 @@ def _with_two_pieces_exchanged(model, folder):
     path = folder / "exchanged.model"
     path.write_bytes(proto.SerializeToString())
     return path
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"config_overrides": {"hidden_size": 16}}, "hidden_size=8, not 16"),
-        ({"model": AlbertConfig()}, "vocab_size=40, not 30000"),
-        ({"init_from": STORED / "nowhere"}, "nowhere"),
-    ],
-)
-def test_invalid_initial_checkpoints_are_errors(
-    stored_records, tmp_path, config_from, changes, message
-):
-    changes = {"init_from": GOOGLE} | changes
-    with pytest.raises(InputError, match=message):
-        pretrain(config_from(stored_records, tmp_path / "run", **changes))
-    assert not (tmp_path / "run").exists()

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import itertools
+import json
 
 import h5py
 import numpy as np
@@ -151,7 +152,12 @@ def h5_tensors(path):
 
 
 def assert_same_files(ours, theirs):
-    """The tensors under KerasHub's names, bit by bit."""
+    """The tensors under KerasHub's names, bit by bit, and their number."""
+    counts = [
+        json.loads((x / "metadata.json").read_text())["parameter_count"]
+        for x in (ours, theirs)
+    ]
+    assert counts[0] == counts[1]
     names = {path.name for path in theirs.glob("*.h5")}
     assert names == {path.name for path in ours.glob("*.h5")}
     for name in names:
