@@ -177,21 +177,6 @@ def need_packages():
 
 
 @pytest.fixture(scope="session")
-def changed():
-    """Returns `changed(layer, function)`: whether it changes each weight."""
-
-    def changed(layer, function):
-        before = [weight.numpy() for weight in layer.weights]
-        function()
-        return [
-            bool(np.any(weight.numpy() != value))
-            for weight, value in zip(layer.weights, before, strict=True)
-        ]
-
-    return changed
-
-
-@pytest.fixture(scope="session")
 def has_dropout():
     """Returns `has_dropout(call)`: whether the call's outputs are random."""
 

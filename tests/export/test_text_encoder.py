@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.exporting.check_program import compare
-from albert_tf.exporting.hub_layer import HubLayer
 from albert_tf.exporting.text_encoder import export_text_encoder
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
@@ -132,22 +131,6 @@ def test_tokenize(encoder, expected):
     assert tokens[0].numpy().tolist() == ids[0][ids[0] > 3].tolist()
     special = encoder.tokenize.get_special_tokens_dict()
     assert int(special["vocab_size"]) == 90
-
-
-@pytest.mark.long
-def test_in_keras_3(path, changed):
-    layer = HubLayer(path, arguments={"seq_length": 9})
-    strings = keras.Input((), dtype="string")
-    model = keras.Model(
-        strings, keras.layers.Dense(1)(layer(strings)["mean_output"])
-    )
-    assert len(model.trainable_weights) == 25 + 2
-    texts = tf.constant(TEXTS)
-    model.compile("adam", "mse")
-    numbers = np.arange(len(TEXTS))
-    trained = changed(layer, lambda: model.fit(texts, numbers, verbose=0))
-    # The mean does not depend on the pooler.
-    assert sum(trained) == 23
 
 
 def test_models_that_do_not_fit(config, tokenizer, tmp_path):
