@@ -1,5 +1,3 @@
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -139,40 +137,6 @@ def test_only_layers_of_a_group_share_weights(config):
             f"encoder/transformer/layer_{layer}/inner_1/feed_forward/output/"
             "kernel"
         ) in paths
-
-
-def test_shared_gradient_is_the_sum_over_its_uses(config, batch):
-    # The gradient of shared weights equals the sum of the gradients of an
-    # unshared model's layers, if these have equal weights.
-    config = config.replace(
-        num_hidden_groups=1, inner_group_num=1, initializer_range=0.02
-    )
-    shared = AlbertEncoder(config)
-    unshared = AlbertEncoder(config.replace(sharing="none"))
-    values = {v.path: v for v in shared.trainable_variables}
-
-    def twin(path):
-        return re.sub(r"/layer_\d+/", "/group_0/", path)
-
-    for variable in unshared.trainable_variables:
-        variable.assign(values[twin(variable.path)])
-
-    def gradients(model):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(model(batch)["pooled_output"] ** 2)
-        found = tape.gradient(
-            loss, [v.value for v in model.trainable_variables]
-        )
-        return {
-            v.path: tf.convert_to_tensor(g).numpy()
-            for v, g in zip(model.trainable_variables, found, strict=True)
-        }
-
-    summed = {}
-    for path, gradient in gradients(unshared).items():
-        summed[twin(path)] = summed.get(twin(path), 0) + gradient
-    for path, gradient in gradients(shared).items():
-        np.testing.assert_allclose(gradient, summed[path], atol=1e-6)
 
 
 def test_initial_weights_are_truncated_normal_and_differ():
