@@ -97,15 +97,9 @@ PAIRS = {
 }
 
 
-@pytest.fixture(scope="session")
-def pairs():
-    """Name -> `Pair`."""
-    return PAIRS
-
-
 @pytest.fixture(params=PAIRS.values(), ids=PAIRS.keys())
 def pair(request):
-    """Each of `pairs` in turn."""
+    """Each of `PAIRS` in turn."""
     return request.param
 
 
@@ -120,18 +114,6 @@ def hf(caplog):
     yield peer
     log.enable_progress_bar()
     log.disable_propagation()
-
-
-@pytest.fixture
-def both(hf, random_model, tmp_path):
-    """Returns `make(pair, config)`: the same model, ours and theirs."""
-
-    def make(pair, config):
-        ours = random_model(pair.ours, config, **pair.arguments)
-        ours.save_pretrained(tmp_path / "both")
-        return ours, hf.open(pair.theirs, tmp_path / "both")
-
-    return make
 
 
 class Peer:

@@ -6,6 +6,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.question_answering.model import (
+    AlbertQuestionAnswering,
+)
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -62,14 +65,17 @@ def test_the_feed_forward_network_has_no_dropout(
 
 
 def test_transformers_never_trains_the_padding_word(
-    configs, pairs, hf, both, random_batch
+    configs, hf, random_model, random_batch, tmp_path
 ):
     """Its row gets no gradient, not even where the loss sees padding."""
     import torch
 
     starts, ends = np.array([1, 0, 3, 2]), np.array([2, 0, 4, 2])
-    ours, theirs = both(pairs["span_labeler"], configs["base"])
-    batch = random_batch(configs["base"])
+    config = configs["base"]
+    ours = random_model(AlbertQuestionAnswering, config, head="v1")
+    ours.save_pretrained(tmp_path)
+    theirs = hf.open("AlbertForQuestionAnswering", tmp_path)
+    batch = random_batch(config)
     assert not batch["input_mask"].all()
     theirs(
         **hf.inputs(batch),
