@@ -120,7 +120,7 @@ def test_two_workers_are_one_device_with_two_micro_batches(
     )
     assert values.keys() == expected.keys()
     for name, value in values.items():
-        # As in test_replica_parity.py.
+        # Slices are summed in another order.
         np.testing.assert_allclose(
             value, expected[name], rtol=0, atol=1e-6, err_msg=name
         )
