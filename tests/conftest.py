@@ -38,20 +38,25 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 with contextlib.suppress(ImportError):
     import triton  # noqa: F401
 
-import tensorflow as tf  # noqa: E402
-
-# Two virtual devices stand in for two accelerators. This has to come before
-# TensorFlow starts, which any module of tests may make it do by a tensor, so it
-# is neither a fixture nor in the modules that need it; CPU:0 alone works as
-# ever.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
-
-pytest_plugins = ["pretraining_fixtures"]
-
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+
+
+def pytest_configure(config):
+    """Imports TensorFlow, except in xdist's first process: that has no tests.
+
+    Two virtual devices stand in for two accelerators. This has to come before
+    TensorFlow starts, which any module of tests may make it do by a tensor, so
+    it is neither a fixture nor in the modules that need it; CPU:0 alone works
+    as ever.
+    """
+    if not config.getoption("numprocesses", None):
+        import tensorflow as tf
+
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * 2,
+        )
+        config.pluginmanager.import_plugin("pretraining_fixtures")
 
 
 def pytest_fixture_setup(fixturedef):
@@ -196,13 +201,17 @@ def run_albert(albert_command):
 
 
 @pytest.fixture(scope="session")
-def python_with(forked):
+def python_with(forked, tmp_path_factory):
     """Returns `find(backend)`: a Python with it for Keras, its environment."""
+    compiled = str(tmp_path_factory.mktemp("compiled"))
 
     def find(backend):
         environment = {
             "KERAS_BACKEND": backend,
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # It compiles faster so.
+            # And only once what several processes run.
+            "JAX_COMPILATION_CACHE_DIR": compiled,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         }
         python = forked("import albert_tf.models.base", **environment)
         return python, {**os.environ, **environment}
@@ -529,6 +538,7 @@ def round_trip(tmp_path):
 @pytest.fixture(scope="session")
 def eagerly():
     """Returns a context without graphs, the dearest part of a few steps."""
+    import tensorflow as tf
 
     @contextlib.contextmanager
     def run():

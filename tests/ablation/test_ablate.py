@@ -49,6 +49,7 @@ def scores_of(config):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
 def test_killed_study_resumes(config, monkeypatch):
     study = STUDIES["sentence_order"].with_rows("NSP", "SOP")
     rows = [dataclasses.replace(row, values=ONE_LAYER) for row in study.rows]
@@ -140,6 +141,7 @@ def test_invalid_model_creates_no_folder(config):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("columns", [("text", None, "label"), ("a", "b", "c")])
 def test_downstream_scores(config, tmp_path, columns):
     names = [x for x in columns if x]
@@ -173,6 +175,7 @@ def test_downstream_scores(config, tmp_path, columns):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
 def test_only_the_runs_of_table_5_are_fine_tuned_on_pairs(tmp_path):
     one_layer = [
         dataclasses.replace(

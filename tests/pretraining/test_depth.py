@@ -83,6 +83,7 @@ def test_first_phase_is_a_run_of_its_depth(run, shallow):
     ]
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_every_checkpoint_has_its_depth(run, shallow, records, tiny_model):
     path = str(run / "checkpoints")
     for step, depth in ((1, 1), (2, 1), (3, 3), (4, 3)):

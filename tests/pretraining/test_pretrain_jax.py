@@ -182,6 +182,7 @@ def test_losses_are_those_of_albert_pretrain(
 
 
 @pytest.mark.backend
+@pytest.mark.usefixtures("without_graphs")
 def test_replaced_token_detection_resumes(
     run_example, config_file, tmp_path, records, pretrain_config
 ):
