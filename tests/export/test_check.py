@@ -191,16 +191,25 @@ def test_an_input_with_another_name_too(exports, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("quantization", "result", "message"),
+    ("quantization", "other", "result", "message"),
     [
-        ("dynamic", "pass", r".* \(tolerance of dynamic: 0.2\)"),
-        ("int8", "skip", r"int8 quantization, .*: relative error \S+"),
+        ("dynamic", False, "pass", r".* \(tolerance of dynamic: 0.2\)"),
+        ("dynamic", True, "FAIL", r".*, more than 0\.2"),
+        ("int8", False, "skip", r"int8 quantization, .*: relative error \S+"),
     ],
 )
 def test_quantized_models(
-    exports, with_manifest, quantization, result, message
+    exports,
+    with_manifest,
+    make_pretrained,
+    quantization,
+    other,
+    result,
+    message,
 ):
     source, folder = exports["litert"]
+    if other:
+        source = make_pretrained(9)
     (_, *case), *_ = source_cases(source, read_export(folder))
     model = with_manifest("litert", quantization=quantization)
     found = run_check("quantized", same_as_source, model, *case)
@@ -285,6 +294,13 @@ def test_changed_weights_and_missing_files(exports, tmp_path):
     assert set(failed) == {"weights", "signatures", "tokenizer"}
     assert failed["signatures"] == "signature serving_default is missing"
     assert failed["tokenizer"] == f"assets/{asset.name} is missing"
+
+
+def test_a_changed_file(exports):
+    folder = exports["litert"][1]
+    found = check_files(folder, read_export(folder) | {"sha256": "0"})
+    assert found.result == "FAIL"
+    assert re.match(r"model\.tflite: sha256 \w+, expected 0$", found.figure)
 
 
 @pytest.mark.parametrize(

@@ -32,3 +32,12 @@ def test_a_tokenizer_is_needed(tmp_path, config):
     with pytest.raises(InputError, match="has no tokenizer"):
         export(ExportConfig(model=tmp_path / "model", output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+def test_text_encoder_of_a_fine_tuned_model(
+    make_finetuned, assert_same_as_source, tmp_path
+):
+    source, folder = make_finetuned("sst2", max_seq_length=32), tmp_path / "e"
+    export(ExportConfig(model=source, output=folder, kind="text_encoder"))
+    assert_same_as_source(source, folder)

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.exporting.check_program import compare
+from albert_tf.exporting.encoder import export_encoder
 from albert_tf.exporting.text_encoder import export_text_encoder
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
@@ -133,9 +134,10 @@ def test_tokenize(encoder, expected):
     assert int(special["vocab_size"]) == 90
 
 
-def test_models_that_do_not_fit(config, tokenizer, tmp_path):
+@pytest.mark.parametrize("write", [export_encoder, export_text_encoder])
+def test_models_that_do_not_fit(config, tokenizer, tmp_path, write):
     def export(model):
-        export_text_encoder(model, tmp_path / "new", tokenizer=tokenizer)
+        write(model, tmp_path / "new", tokenizer=tokenizer)
 
     with pytest.raises(InputError, match="created with pooler=False"):
         export(AlbertEncoder(config, pooler=False))

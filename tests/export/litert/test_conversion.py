@@ -83,9 +83,14 @@ def test_numbers_are_those_of_the_encoder(
     assert quantization == "none" or max(worst.values()) > limit / 100, worst
 
 
-def test_weights_are_constants(models):
-    found = operations(models["none"])
-    assert not {"VAR_HANDLE", "READ_VARIABLE"} & found
+def test_operations_are_built_in_and_weights_constants(models):
+    for name in QUANTIZATIONS:
+        found = operations(models[name])
+        assert {"FULLY_CONNECTED", "SOFTMAX", "GELU"} <= found
+        # Names of TensorFlow operations begin with Flex, and those of custom
+        # ones are in lower case.
+        assert not [x for x in found if x != x.upper()]
+        assert not {"VAR_HANDLE", "READ_VARIABLE"} & found
     interpreter = tf.lite.Interpreter(model_content=models["none"])
     products = [
         op["op_name"]
