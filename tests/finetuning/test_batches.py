@@ -168,3 +168,5 @@ def test_prediction_batches_restore_the_order(
     assert list(prediction_batches(make_features(0), batch_size=4)) == []
     with pytest.raises(InputError, match="fixed_length=4: a sequence has"):
         next(prediction_batches(features, batch_size=4, fixed_length=4))
+    with pytest.raises(InputError, match="fixed_length=4: a sequence has"):
+        read(features, 1, fixed_length=4)

@@ -118,10 +118,12 @@ def test_questions_without_an_answer():
     )
     scores = squad_v2(answers, predictions)
     assert (scores["NoAns_exact"], scores["HasAns_f1"]) == (50, 0)
-    with pytest.raises(InputError, match="question 1: .* no questions without"):
-        squad_v1(answers, predictions)
-    with pytest.raises(InputError, match="no questions to score"):
-        squad_v2({}, {})
+    for metric in (squad_v1, cmrc):
+        with pytest.raises(InputError, match="1: .* no questions without"):
+            metric(answers, predictions)
+    for metric in (squad_v1, squad_v2, cmrc):
+        with pytest.raises(InputError, match="no questions to score"):
+            metric({}, {})
 
 
 def f1_of(predicted, *right):

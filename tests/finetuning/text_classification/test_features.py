@@ -57,7 +57,12 @@ def test_truncation_equals_the_originals(tokenizer, max_seq_length):
         assert rows.types[start:end].sum() == len(wanted) - len(first) - 2
 
 
-def test_numbers_as_labels(tokenizer):
+def test_labels(tokenizer):
+    names = [example("a", label=x) for x in ("yes", "no", "yes")]
+    rows = text_features(
+        names, tokenizer, max_seq_length=8, labels=("no", "yes")
+    )
+    assert rows.columns["labels"].tolist() == [1, 0, 1]
     numbers = [example("a", label="2.5"), example("b", label=3)]
     rows = text_features(numbers, tokenizer, max_seq_length=8)
     assert rows.columns["labels"].tolist() == [2.5, 3.0]

@@ -9,19 +9,20 @@ from albert_tf.finetuning.token_classification.metrics import (
 
 def test_entities_must_match_exactly():
     labels = [
-        ["B-PER", "I-PER", "O", "B-LOC"],
-        ["O", "B-ORG", "I-ORG", "I-ORG", "O"],
+        ["B-PER", "I-PER", "O", "B-geo-loc"],
+        # Entities end with their sentence, so this begins another one.
+        ["I-geo-loc", "B-ORG", "I-ORG", "I-ORG", "O"],
     ]
     predictions = [
-        ["B-PER", "I-PER", "O", "B-ORG"],  # one right, one of another type
-        ["B-PER", "B-ORG", "I-ORG", "O", "O"],  # one invented, one too short
+        ["B-PER", "I-PER", "O", "B-geo-gov"],  # one right, one of another type
+        ["O", "B-ORG", "I-ORG", "O", "O"],  # one missing, one too short
     ]
     scores = sequence_metrics(SEQUENCE_METRICS, predictions, labels)
     assert scores == pytest.approx(
         {
             "f1": 2 * 1 / (4 + 3),
-            "precision": 1 / 4,
-            "recall": 1 / 3,
+            "precision": 1 / 3,
+            "recall": 1 / 4,
             "accuracy": 6 / 9,
         }
     )
@@ -31,14 +32,14 @@ def test_entities_must_match_exactly():
 @pytest.mark.parametrize(
     "labels",
     [
-        ["O", "I-PER", "I-PER", "B-PER", "O", "I-LOC"],  # IOB1
-        ["O", "B-PER", "I-PER", "B-PER", "O", "B-LOC"],  # IOB2, BIO
-        ["O", "B-PER", "E-PER", "S-PER", "O", "S-LOC"],  # IOBES
-        ["O", "B-PER", "L-PER", "U-PER", "O", "U-LOC"],  # BILOU
+        ["O", "I-PER", "I-PER", "B-PER", "I-LOC"],  # IOB1
+        ["O", "B-PER", "I-PER", "B-PER", "B-LOC"],  # IOB2, BIO
+        ["O", "B-PER", "E-PER", "S-PER", "S-LOC"],  # IOBES
+        ["O", "B-PER", "L-PER", "U-PER", "U-LOC"],  # BILOU
     ],
 )
 def test_all_schemes_are_supported(labels):
-    iob2 = ["O", "B-PER", "I-PER", "B-PER", "O", "B-LOC"]
+    iob2 = ["O", "B-PER", "I-PER", "B-PER", "B-LOC"]
     assert sequence_metrics(["f1"], [iob2], [labels]) == {"f1": 1.0}
 
 
