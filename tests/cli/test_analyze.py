@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from albert_tf.cli.main import main
 
 
@@ -27,6 +29,19 @@ def test_a_damaged_line_of_a_log_is_one_warning(albert, tmp_path):
     assert warning.startswith("albert: warning: ")
     assert "metrics.jsonl:1" in warning
     assert warning.endswith("; skipping this line")
+
+
+@pytest.mark.long
+def test_similarity(folder, tmp_path, capfd):
+    (tmp_path / "text.txt").write_text("A good story.\n\nA bad one.\nOne more.")
+    command = ["analyze", "similarity", f"{folder}/start", "--json"]
+    command.append(f"--input={tmp_path}/text.txt")
+    tokens = []
+    for count in (2, 9):
+        assert main([*command, f"--max_texts={count}"]) == 0
+        report = json.loads(capfd.readouterr().out)
+        tokens.append(report["models"][0]["tokens"])
+    assert tokens[0] < tokens[1]
 
 
 def test_attention(folder, capfd):

@@ -1,5 +1,6 @@
 """Records are found and checked once, and refused where they do not fit."""
 
+import collections
 import gzip
 import os
 import pathlib
@@ -8,8 +9,10 @@ import struct
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data import record_files
 from albert_tf.data.manifest import read_manifest
 from albert_tf.data.record_checks import count_records, read_records
 from albert_tf.data.records import open_records
@@ -63,6 +66,39 @@ def test_files_are_never_held_out(folder):
     files = open_records(f"{folder}/pretraining-*", heldout=True)
     assert files.manifest
     assert "heldout" not in files.files
+
+
+def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
+    """Thousands of files may be in a bucket."""
+    looks = collections.Counter()
+
+    def count(owner, name):
+        original = getattr(owner, name)
+
+        def counting(source, *args, **kwargs):
+            looks[name, getattr(source, "path", str(source))] += 1
+            return original(source, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    count(tf.io.gfile, "stat")
+    for name in ("count_records", "sample_records"):
+        count(record_files, name)
+    records = open_records(folder, heldout=True)
+    records.check_model(small_model)
+    for step in (0, 3):  # The second resumes.
+        records.dataset(8, first_example=8 * step)
+    records.dataset(8, training=False, split="heldout")
+    files = [x.path for split in records.files.values() for x in split]
+    assert looks == dict.fromkeys(
+        [
+            *(("stat", path) for path in files),
+            *(("count_records", path) for path in files),
+            ("sample_records", files[0]),
+            ("sample_records", files[-1]),
+        ],
+        1,
+    )
 
 
 def test_records_of_the_original(shared):

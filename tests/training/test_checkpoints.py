@@ -1,5 +1,6 @@
 import resource
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -306,3 +307,6 @@ def test_weights_of_the_newest(toy, run, part):
     assert load_model_variables(model, folder / part) == 4
     for name, value in toy.weights(model).items():
         np.testing.assert_array_equal(value, weights[name])
+    part_of_it = types.SimpleNamespace(weights=model.weights[:1])
+    with pytest.raises(InputError, match="which the model does not have"):
+        load_model_variables(part_of_it, folder)

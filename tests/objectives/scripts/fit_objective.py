@@ -1,7 +1,8 @@
 """Trains detection of replaced tokens under the backend of KERAS_BACKEND.
 
 Usage: fit_objective.py CONFIG.json IN.npz OUT.npz: IN has a batch and, as
-weight/PATH, the weights of the model; OUT gets the history of three epochs.
+weight/PATH, the weights of the model; OUT gets the history of three epochs, and
+the generator's loss in an evaluation before them.
 """
 
 import json
@@ -26,10 +27,13 @@ def main(config, data, output):
         variable.assign(arrays.pop(f"weight/{variable.path}"))
     training = PretrainingModel(model, objective)
     training.compile(keras.optimizers.Adam(0.003))
+    scores = training.evaluate(
+        arrays, batch_size=6, verbose=0, return_dict=True
+    )
     history = training.fit(
         arrays, batch_size=6, epochs=3, shuffle=False, verbose=0
     ).history
-    np.savez(output, **history)
+    np.savez(output, evaluated=scores["generator_loss"], **history)
 
 
 if __name__ == "__main__":
