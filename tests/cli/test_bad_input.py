@@ -293,6 +293,7 @@ BAD_INPUT = {
         ("--text=a --null_threshold=nan", "null_threshold=nan must be finite"),
         ("--text=a --eval_batch_size=0", "eval_batch_size=0 must be in [1"),
         ("--text=a --output=", "output='' must not be empty"),
+        ("--text=a --output=x.xlsx", "extension .xlsx"),
         ("--input=train.csv --output=train.csv", "would destroy the input"),
         ("--input=train.csv --output=data/../hard", "would destroy the input"),
         ("--input=train.csv --output=link", "would destroy the input"),

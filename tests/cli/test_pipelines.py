@@ -221,7 +221,9 @@ def test_the_name_of_the_output_is_its_format(classifiers, albert_eagerly):
     assert len([json.loads(line) for line in lines]) == 2
 
 
-def test_tables_without_the_columns_of_training(classifiers, albert_eagerly):
+def test_tables_without_the_columns_of_training(
+    classifiers, albert_eagerly, status_eagerly
+):
     """Of a table that is predicted, only the texts are needed."""
     tables = {
         "no_ids.csv": "text\none\n\ntwo\n",
@@ -236,6 +238,14 @@ def test_tables_without_the_columns_of_training(classifiers, albert_eagerly):
             )
             _, *rows = output.splitlines()
             assert [row[0] for row in rows] == ["0", "1", "2"]
+        # One that is named must exist.
+        status, _, error = status_eagerly(
+            classifiers,
+            f"predict --model=single --input={name} --id_column=k",
+            "",
+        )
+        assert status == 2
+        assert "'k'" in error
     (classifiers / "labels.csv").write_text('text,label\none,"negative, bad"\n')
     albert_eagerly(
         classifiers, "evaluate --model=single --input=labels.csv --json"

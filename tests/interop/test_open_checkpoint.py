@@ -96,7 +96,7 @@ def test_damage_inside_of_an_archive_names_the_archive(stored, tmp_path):
     data = folder / "model.ckpt-best.data-00000-of-00001"
     content = data.read_bytes()
     data.write_bytes(content[:100])
-    path = tmp_path / "tiny.tar.gz"
+    path = tmp_path / "download"  # Archives are detected by content.
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "tiny")
     message = open_error(path, "is not a TensorFlow checkpoint, or is damaged")

@@ -11,6 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.litert_conversion import signature_runner
+from albert_tf.exporting.runtimes import text_calibration
 from albert_tf.finetuning.model_folder import load_model
 
 LENGTH = 32
@@ -86,3 +87,23 @@ def test_questions_are_calibrated_with_files(make_finetuned, tmp_path):
     assert values["calibration_examples"] > 0
     outputs = values["signatures"]["serving_default"]["outputs"]
     assert outputs == ["end_logits", "start_logits"]
+
+
+def test_encoders_are_calibrated_with_the_first_lines(tokenizer, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"{TEXT} {name}\n\nA name\n")
+    config = ExportConfig(
+        model="model",
+        output="new",
+        kind="litert",
+        quantization="int8",
+        calibration_input=f"{tmp_path}/*.txt",
+        calibration_examples=3,
+    )
+    lengths = {"max_length": LENGTH, "padding": "max_length"}
+    for row, text in zip(
+        text_calibration(config, tokenizer, LENGTH),
+        (f"{TEXT} a", "A name", f"{TEXT} b"),
+        strict=True,
+    ):
+        np.testing.assert_equal(row, tokenizer(text, **lengths))
