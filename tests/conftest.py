@@ -50,12 +50,15 @@ def pytest_configure(config):
     as ever.
     """
     if not config.getoption("numprocesses", None):
+        capture = config.pluginmanager.getplugin("capturemanager")
+        capture.resume_global_capture()
         import tensorflow as tf
 
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration()] * 2,
         )
+        capture.suspend_global_capture()
         config.pluginmanager.import_plugin("pretraining_fixtures")
 
 

@@ -42,6 +42,7 @@ def trained(records, tmp_path_factory, pretrain_config):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
 def test_a_run_has_all_scores_beside_guessing(trained, records):
     folder, result = trained
     scores = evaluate_pretraining(folder, str(records))
@@ -80,6 +81,7 @@ def test_replicas_and_micro_batches_are_the_same_slices(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
 def test_another_run_starts_from_all_weights(
     trained, records, tmp_path, pretrain_config
 ):
@@ -123,6 +125,7 @@ def test_a_generator_of_another_size_is_an_error(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
 def test_a_saved_model_has_the_scores_of_its_run(trained, records, tmp_path):
     """Its settings are saved, too: the generator has another size."""
     folder = trained[0]
@@ -138,6 +141,7 @@ def test_a_saved_model_has_the_scores_of_its_run(trained, records, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
 def test_masked_language_modeling_goes_on_from_its_encoder(
     trained, records, tmp_path, pretrain_config
 ):
