@@ -65,6 +65,22 @@ def test_a_run_has_all_scores_beside_guessing(trained, records):
 
 
 @pytest.mark.long
+def test_a_killed_run_resumes_bit_for_bit(
+    trained, records, rewound, pretrain_config
+):
+    folder = rewound(trained[0], 5)
+    pretrain(
+        pretrain_config(
+            records, folder, 6, **RTD, gradient_accumulation_steps=2
+        )
+    )
+    expected, found = values_at(trained[0], 6), values_at(folder, 6)
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(value, found[name], err_msg=name)
+
+
+@pytest.mark.long
 def test_replicas_and_micro_batches_are_the_same_slices(
     trained, records, tmp_path, pretrain_config
 ):

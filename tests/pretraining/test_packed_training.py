@@ -85,6 +85,18 @@ def assert_same_weights(run, other, **tolerance):
         )
 
 
+@pytest.mark.long
+def test_training_resumes_bit_for_bit(
+    trained, rewound, pretrain_config, eagerly
+):
+    records, run = trained
+    folder = rewound(run, 5)
+    with eagerly():
+        result = pretrain(pretrain_config(records, folder, 6, **TRAINING))
+    assert result.steps == 6
+    assert_same_weights(folder, run, rtol=0)
+
+
 @pytest.mark.slow
 def test_replicas_train_as_micro_batches(trained, tmp_path, pretrain_config):
     """The replicas have different numbers of sequences."""

@@ -129,6 +129,16 @@ def test_evaluations_and_readers_get_the_averages(toy, undisturbed):
     assert changed > 2
 
 
+def test_extended_and_decayed_run_ends_bit_equal(
+    toy, undisturbed, one_device, tmp_path
+):
+    run(toy, one_device, tmp_path, steps=8, decay_steps=0)
+    *_, values, _ = run(toy, one_device, tmp_path)
+    assert values.keys() == undisturbed[2].keys()
+    for name, value in values.items():
+        np.testing.assert_array_equal(value, undisturbed[2][name], name)
+
+
 def test_averages_change_no_weight(toy, undisturbed, one_device, tmp_path):
     _, values, _ = run(toy, one_device, tmp_path, ema_decay=0.0)
     assert not any(name.startswith("average/") for name in values)
