@@ -50,6 +50,7 @@ def pytest_configure(config):
     as ever.
     """
     if not config.getoption("numprocesses", None):
+        # pytest does not capture yet: TensorFlow would write to the terminal.
         capture = config.pluginmanager.getplugin("capturemanager")
         capture.resume_global_capture()
         import tensorflow as tf

@@ -188,3 +188,12 @@ def test_its_encoder_opens_like_any_other(trained):
         encoder.weights[0],
         values_at(trained[0], 6)[f"model/{encoder.weights[0].path}"],
     )
+
+
+def test_metrics_are_those_of_the_objective(records, tmp_path, pretrain_config):
+    config = pretrain_config(
+        records, tmp_path / "run", **{**RTD, "best_metric": "mlm_loss"}
+    )
+    with pytest.raises(InputError, match="best_metric='mlm_loss'.*rtd_loss"):
+        pretrain(config)
+    assert not (tmp_path / "run").exists()

@@ -409,6 +409,11 @@ def test_wrong_arguments(tokenizer, texts, arguments, message):
         tokenizer(*texts, **arguments)
 
 
+def test_unknown_rules_for_commas(clean_model):
+    with pytest.raises(ValueError, match="digit_comma must be .*'none'"):
+        AlbertTokenizer.from_file(clean_model, digit_comma="none")
+
+
 def test_pickling_and_worker_processes(comma_model):
     settings = {
         **HUGGING_FACE_SLOW,

@@ -346,7 +346,13 @@ def test_settings_of_other_files(folder, caplog):
             ({"do_basic_tokenize": False}, "do_basic_tokenize=false"),
             ({"never_split": ["x"]}, "never_split="),
             ({"unk_token": "<unk>"}, "unk_token='<unk>' is not supported"),
+            (
+                {"added_tokens_decoder": {"30000": {"content": "<entity>"}}},
+                "added token '<entity>' is not supported",
+            ),
             ({"word_rules": "mine"}, "word_rules must be .* not 'mine'"),
+            ([], "expected a JSON object"),
+            ("{", "property name"),
         ],
     ),
 )

@@ -167,6 +167,25 @@ def test_reading_errors_pass_through(corpus, tmp_path):
         train_vocabulary("corpus.txt", tmp_path / "x")
 
 
+def test_a_vocabulary_is_replaced_only_if_asked(corpus, tmp_path):
+    config = VocabularyConfig(vocab_size=120)
+    path = train_vocabulary(corpus, tmp_path / "x", config)
+    before = path.read_bytes()
+    other = VocabularyConfig(vocab_size=110)
+    with pytest.raises(InputError, match=r"x.model exists; choose another"):
+        train_vocabulary(corpus, tmp_path / "x", other)
+    assert path.read_bytes() == before
+    train_vocabulary(corpus, tmp_path / "x", other, overwrite=True)
+    assert path.read_bytes() != before
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="character_coverage=99.5 must be in"):
+        VocabularyConfig(character_coverage=99.5)
+    with pytest.raises(ValueError, match="max_sentences=0 must be"):
+        VocabularyConfig(max_sentences=0)
+
+
 def test_output_is_checked_before_the_corpus_is_read(tmp_path):
     def unread():
         raise AssertionError("read")

@@ -65,6 +65,11 @@ def test_format_is_detected_from_the_content(tokenizer, vocab):
     }
 
 
+def test_settings_of_the_other_tokenizer(vocab):
+    with pytest.raises(InputError, match="digit_comma='off' is not a setting"):
+        AlbertTokenizer.from_file(vocab, digit_comma="off")
+
+
 def test_pieces_with_their_sources(tokenizer, sources):
     text = "Unaffable中文 x\u200dy! E\u0301"
     tokens = tokenizer.tokenize_with_offsets(text)
@@ -103,6 +108,12 @@ def test_decode(tokenizer):
     assert tokenizer.decode(ids) == text.removeprefix("[CLS] ")
     with pytest.raises(ValueError, match=r"id must be in \[0, 17\)"):
         tokenizer.decode([17])
+
+
+def test_representation(tokenizer):
+    assert repr(tokenizer).startswith(
+        "AlbertWordPieceTokenizer(vocab_size=17, do_lo"
+    )
 
 
 def test_long_texts_have_the_tokens_of_their_lines(tokenizer):

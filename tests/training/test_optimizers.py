@@ -131,6 +131,30 @@ def test_first_updates_have_the_size_of_the_rate():
     assert int(optimizer.slots["updates"]) == 1
 
 
+@pytest.mark.long
+def test_lamb_in_replicas_is_lamb_on_one_device(shared, two_replicas):
+    golden = Golden(shared("golden", "google", "optimizer", "lamb_plain.npz"))
+    optimizer = Lamb()
+    with two_replicas.scope():
+        variables = golden.variables()
+        optimizer.build(variables)
+
+    @tf.function
+    def step(gradients, rate):
+        two_replicas.run(optimizer.apply, args=(gradients, rate))
+
+    for index in range(1, 11):
+        gradients = [tf.constant(g) for g in golden.all(f"gradient/{index}")]
+        clipped, _ = clip_by_global_norm(gradients, 1.0)
+        step(clipped, tf.constant(golden[f"learning_rate/{index}"]))
+    copies = zip(*[v.values for v in variables], strict=True)
+    for variables_of_device in copies:
+        assert (
+            largest_difference(variables_of_device, golden.all("variable/10"))
+            < 5e-7
+        )
+
+
 def test_exclusion_searches_the_name(shared):
     names = Golden(
         shared("golden", "google", "optimizer", "lamb_plain.npz")

@@ -72,6 +72,11 @@ def test_steps_per_loop_does_not_matter(toy, reference, one_device):
     assert difference(toy.weights(model), reference[0]) == 0.0
 
 
+def test_xla_on_several_replicas_is_an_error(toy, two_replicas):
+    with pytest.raises(InputError, match="jit_compile=True works on one"):
+        toy.run(two_replicas, jit_compile=True)
+
+
 def test_every_slice_of_a_step_has_its_own_seed(toy, two_replicas):
     _, result = toy.train_one_weight(
         two_replicas,
