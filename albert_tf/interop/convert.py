@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Collection
 
 from albert_tf.errors import InputError
@@ -13,7 +14,9 @@ from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
 from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.vocabulary_transfer import transfer_vocabulary
 from albert_tf.settings import takes
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 # Format -> its writer, and the file that identifies an earlier result: the
 # weights, since a training run has a config.json too. A writer takes the
@@ -31,6 +34,9 @@ _HEADS = {
     "multiple_choice": "choice_head",
     "token_classifier": "token_head",
 }
+
+# Settings of a tokenizer that its vocabulary does not contain.
+_CASE = ("do_lower_case", "strip_accents")
 
 _POOLED_HEADS = ("sop_head", "classifier_head", "choice_head")
 
@@ -85,6 +91,8 @@ def convert(
             f"head: {checkpoint.source} has no {head}; it has "
             f"{', '.join(checkpoint.heads) or 'no head'}"
         )
+    if config.spm_model_file is not None:
+        checkpoint = _with_vocabulary(checkpoint, config.spm_model_file)
     kept = _drop_components(checkpoint, config.drop)
     write, marker = WRITERS[to]
     done = 0
@@ -98,6 +106,16 @@ def convert(
     with new_folder(config.output, config.overwrite, marker) as folder:
         write(kept, folder, on_tensor, **options)
     return checkpoint
+
+
+def _with_vocabulary(
+    checkpoint: Checkpoint, path: str | os.PathLike[str]
+) -> Checkpoint:
+    """Gives it the vocabulary of a file, with its treatment of case."""
+    settings = checkpoint.tokenizer.settings if checkpoint.tokenizer else {}
+    case = {x: y for x, y in settings.items() if x in _CASE}
+    tokenizer = AlbertTokenizer.from_file(path, **case)
+    return transfer_vocabulary(checkpoint, tokenizer)
 
 
 def _drop_components(

@@ -40,6 +40,11 @@ class ConvertConfig:
     drop: Sequence[str] = setting(
         (), "Components to omit, such as sop_head or pooler."
     )
+    spm_model_file: str | os.PathLike[str] | None = setting(
+        None,
+        "Another vocabulary: a SentencePiece model or WordPiece vocab.txt. "
+        "Pieces that are new start with the mean of their parts' embeddings.",
+    )
     config: AlbertConfig | None = setting(
         None,
         "Config of a TensorFlow checkpoint that has no config file: an "

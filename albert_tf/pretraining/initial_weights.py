@@ -107,7 +107,8 @@ def check_tokenizer(
             raise InputError(
                 f"{name}: its vocabulary is not that of the records: "
                 f"{difference}; make the records with the tokenizer of the "
-                "checkpoint"
+                "checkpoint, or give it theirs with `albert convert "
+                "--spm_model_file`"
             )
     if checkpoint.format == "KerasHub":
         return

@@ -323,6 +323,7 @@ BAD_INPUT = {
         ("--input=start --output=", "output='' must not be empty"),
         ("--input= --output=new", "input='' must not be empty"),
         ("--input=absent --output=new", "absent"),
+        ("--input=start --output=new --spm_model_file=absent", "absent"),
         ("--input=start --output=new --overwrite=maybe", "must be true or f"),
         ("--input=start --output=new --nooverwrite=1", "does not take an arg"),
         (f"--input=start --output={LONG}", "File name too long"),

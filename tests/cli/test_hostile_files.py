@@ -40,6 +40,9 @@ READS = {
     "embed --model=pretrainer --input=text.txt": "text.txt",
     "sentence-order --model=run --input=pairs.tsv": "run pairs.tsv",
     "convert --input=run --output=new": "run",
+    "convert --input=run --spm_model_file=vocab/spiece.model --output=new": (
+        "vocab"
+    ),
     "convert --input=finetuned/words --to=google --output=new": (
         "finetuned/words"
     ),
