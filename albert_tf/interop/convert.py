@@ -16,6 +16,7 @@ from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.vocabulary_transfer import transfer_vocabulary
 from albert_tf.settings import takes
+from albert_tf.text.normalizer import CASE_SETTINGS
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 # Format -> its writer, and the file that identifies an earlier result: the
@@ -34,9 +35,6 @@ _HEADS = {
     "multiple_choice": "choice_head",
     "token_classifier": "token_head",
 }
-
-# Settings of a tokenizer that its vocabulary does not contain.
-_CASE = ("do_lower_case", "strip_accents")
 
 _POOLED_HEADS = ("sop_head", "classifier_head", "choice_head")
 
@@ -111,9 +109,9 @@ def convert(
 def _with_vocabulary(
     checkpoint: Checkpoint, path: str | os.PathLike[str]
 ) -> Checkpoint:
-    """Gives it the vocabulary of a file, with its treatment of case."""
+    """Gives a checkpoint the vocabulary of a file; its case settings stay."""
     settings = checkpoint.tokenizer.settings if checkpoint.tokenizer else {}
-    case = {x: y for x, y in settings.items() if x in _CASE}
+    case = {x: y for x, y in settings.items() if x in CASE_SETTINGS}
     tokenizer = AlbertTokenizer.from_file(path, **case)
     return transfer_vocabulary(checkpoint, tokenizer)
 

@@ -10,15 +10,14 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
+from albert_tf.text.sentencepiece_model import WORD_MARK
+from albert_tf.text.wordpiece_tokenizer import (
+    CONTINUATION,
+    AlbertWordPieceTokenizer,
+)
 
 # The tensors with a row, or an element, for each piece.
 _PER_PIECE = ("encoder/embeddings/word_embeddings", "mlm_head/output_bias")
-
-# SentencePiece's mark of a space, with which the pieces of word starts begin.
-_SPACE = "▁"
-# WordPiece's mark of all other pieces.
-_CONTINUES = "##"
 
 _SPECIAL = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
 
@@ -29,12 +28,11 @@ def transfer_vocabulary(
     """Gives a checkpoint another vocabulary.
 
     Pieces that both vocabularies have keep their embeddings and output biases.
-    Another piece starts with the mean of those of the pieces that it consists
-    of (Gee et al. 2022, arXiv:2402.09977), the longest ones first, or, if none
-    of its characters is known, with the mean of all. The special tokens
-    correspond to each other, and so do a WordPiece vocabulary's `##ing` and
-    SentencePiece's `ing`. The heads of an objective, such as a generator, are
-    left out.
+    A new piece starts with the mean of those of its parts, which are old pieces
+    (Gee et al. 2022, arXiv:2402.09977), or with the mean of all old pieces if
+    it has no known part. Special tokens are matched by their role, and a
+    WordPiece vocabulary's `##ing` is SentencePiece's `ing`. The heads of an
+    objective, such as a generator, are left out.
 
     Args:
       checkpoint: the checkpoint, with its tokenizer.
@@ -53,8 +51,8 @@ def transfer_vocabulary(
         problem = checkpoint.vocabulary.problem
         raise InputError(
             f"{checkpoint.source} has no usable tokenizer"
-            f"{problem and f' ({problem})'}; to give it another vocabulary, "
-            "its pieces must be known"
+            f"{problem and f' ({problem})'}; its embeddings cannot be matched "
+            "with another vocabulary"
         )
     known = _ids_by_surface(old)
     special = {
@@ -64,15 +62,15 @@ def transfer_vocabulary(
     counts = {"the same": 0, "means of their parts": 0, "unknown": 0}
     for piece_id in range(tokenizer.vocab_size):
         surface = _surface(tokenizer, piece_id)
+        kind = "the same"
         if piece_id in special:
             ids = [special[piece_id]]
+        elif surface in known:
+            ids = [known[surface]]
         else:
             ids = _parts(surface, known)
-        same = len(ids) == 1 and (
-            piece_id in special or known.get(surface) == ids[0]
-        )
-        kind = "the same" if same else "means of their parts"
-        counts[kind if ids else "unknown"] += 1
+            kind = "means of their parts" if ids else "unknown"
+        counts[kind] += 1
         sources.append(ids)
     arrays = checkpoint.arrays
 
@@ -105,9 +103,9 @@ def _surface(tokenizer: Tokenizer, piece_id: int) -> str:
     piece = tokenizer.id_to_piece(piece_id)
     if not isinstance(tokenizer, AlbertWordPieceTokenizer):
         return piece
-    if piece.startswith(_CONTINUES):
-        return piece.removeprefix(_CONTINUES)
-    return _SPACE + piece
+    if piece.startswith(CONTINUATION):
+        return piece.removeprefix(CONTINUATION)
+    return WORD_MARK + piece
 
 
 def _ids_by_surface(tokenizer: Tokenizer) -> dict[str, int]:
@@ -120,16 +118,16 @@ def _ids_by_surface(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _parts(surface: str, known: Mapping[str, int]) -> list[int]:
-    """Cuts a piece into known ones, the longest first, as WordPiece does.
+    """Cuts a new piece into known ones, the longest first, as WordPiece does.
 
-    Characters that are not known are left out, and so is a space that is not
-    part of a longer piece, which every word start would share.
+    Characters that are not known are left out, and so is the mark of a word
+    start where it would be a piece of its own.
     """
     ids, start = [], 0
     while start < len(surface):
         for end in range(len(surface), start, -1):
             part = surface[start:end]
-            if part in known and (part != _SPACE or part == surface):
+            if part in known and part != WORD_MARK:
                 ids.append(known[part])
                 start = end
                 break

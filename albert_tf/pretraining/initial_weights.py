@@ -22,14 +22,12 @@ from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.normalizer import CASE_SETTINGS
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.optimizers import UPDATES
 from albert_tf.training.run import recorded_architecture
 
 REPORT_FILE = "init.txt"
-
-# Tokenizer settings that change the characters of the pieces.
-_CASE = ("do_lower_case", "strip_accents")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,12 +105,12 @@ def check_tokenizer(
             raise InputError(
                 f"{name}: its vocabulary is not that of the records: "
                 f"{difference}; make the records with the tokenizer of the "
-                "checkpoint, or give it theirs with `albert convert "
-                "--spm_model_file`"
+                "checkpoint, or give the checkpoint their vocabulary "
+                "with `albert convert --spm_model_file`"
             )
     if checkpoint.format == "KerasHub":
         return
-    for setting in _CASE:
+    for setting in CASE_SETTINGS:
         before, after = ours.settings[setting], tokenizer.settings[setting]
         if before != after:
             raise InputError(

@@ -9,6 +9,10 @@ CAPITAL_SIGMA = "\u03a3"
 FINAL_SIGMA = "\u03c2"
 SMALL_SIGMA = "\u03c3"
 
+# Settings of every tokenizer that change the characters of its pieces, and that
+# a vocabulary file does not say.
+CASE_SETTINGS = ("do_lower_case", "strip_accents")
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"\S+")
 _NONSPACE = re.compile(r"\S")

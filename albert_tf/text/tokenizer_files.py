@@ -14,6 +14,7 @@ from albert_tf.files import exists, output_folder, write_together
 from albert_tf.input_files import parse_object, read_bytes, shown
 from albert_tf.schema import typed
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.normalizer import CASE_SETTINGS
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
     DigitComma,
@@ -308,7 +309,7 @@ def check_settings(settings: dict[str, Any], source: str) -> None:
     for name, value in settings.items():
         if name == "digit_comma" and value in get_args(DigitComma):
             continue
-        if name not in ("do_lower_case", "strip_accents", *_OWN_SETTINGS):
+        if name not in (*CASE_SETTINGS, *_OWN_SETTINGS):
             raise InputError(f"{source}: {name}={shown(value)} is unknown")
         typed(settings, name, bool, False, source)
 
