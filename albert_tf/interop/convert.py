@@ -75,7 +75,8 @@ def convert(
                 "use to=huggingface"
             )
         options["dtype"] = config.dtype
-    check_not_input(config.output, [config.input])
+    inputs = [config.input, config.spm_model_file]
+    check_not_input(config.output, [x for x in inputs if x is not None])
     head = _HEADS[config.head] if config.head else None
     checkpoint = open_checkpoint(
         config.input,

@@ -324,6 +324,11 @@ BAD_INPUT = {
         ("--input= --output=new", "input='' must not be empty"),
         ("--input=absent --output=new", "absent"),
         ("--input=start --output=new --spm_model_file=absent", "absent"),
+        (
+            "--input=albert_tiny_en --spm_model_file=start/spiece.model "
+            "--output=start --overwrite",
+            "destroy the input start/spiece.model",
+        ),
         ("--input=start --output=new --overwrite=maybe", "must be true or f"),
         ("--input=start --output=new --nooverwrite=1", "does not take an arg"),
         (f"--input=start --output={LONG}", "File name too long"),
