@@ -31,6 +31,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.example_arrays import ExampleArrays
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Vocabulary
+from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.registry import (
@@ -59,12 +60,9 @@ def parse_arguments():
     add("--train_batch_size", type=int, default=256)
     add("--num_train_steps", type=int, default=10_000)
     add("--num_warmup_steps", type=int, default=0)
-    add(
-        "--decay_steps",
-        type=int,
-        default=0,
-        help="last steps, whose rate falls to 0",
-    )
+    add("--decay_steps", type=int, default=0, help="the last of them")
+    add("--max_minutes", type=float, default=1e9, help="end by then")
+    add("--decay_minutes", type=float, default=0.0, help="the last of them")
     add("--learning_rate", type=float, default=1e-3)
     add("--weight_decay", type=float, default=0.01)
     add("--clip_norm", type=float, default=1.0)
@@ -77,7 +75,7 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def learning_rate(arguments, steps):
+def learning_rate(arguments, steps, minutes_left):
     """Returns the rates of --schedule=warmup_stable_decay, float32."""
     rate = np.float32(arguments.learning_rate)
     warmup, decay = arguments.num_warmup_steps, arguments.decay_steps
@@ -87,6 +85,9 @@ def learning_rate(arguments, steps):
     if decay:
         since = np.maximum(steps - (arguments.num_train_steps - decay), 0)
         rates = rates * (1 - np.sqrt(np.float32(since) / np.float32(decay)))
+    if minutes_left < arguments.decay_minutes:
+        share = max(minutes_left, 0) / arguments.decay_minutes
+        rates = rates * (1 - np.sqrt(np.float32(1 - share)))
     return rates.astype(np.float32)
 
 
@@ -113,22 +114,17 @@ def make_step(model, objective, arguments):
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in gradients))
         scale = jnp.minimum(1.0, arguments.clip_norm / norm)
         new = {name: [] for name in ("weights", "m", "v", "average")}
-        for g, decay, w, m, v, average in zip(
-            gradients,
-            decays,
-            *(state[name] for name in new),
-            strict=True,
-        ):
-            g = g * scale
+        old = [state[name] for name in new]
+        for g, decay, *slots in zip(gradients, decays, *old, strict=True):
+            g, (w, m, v, average) = g * scale, slots
             m = BETA_1 * m + (1 - BETA_1) * g
             v = BETA_2 * v + (1 - BETA_2) * jnp.square(g)
             w = w - rate * (m / (jnp.sqrt(v) + EPSILON) + decay * w)
             average += (1 - arguments.ema_decay) * (w - average)
             for name, value in zip(new, (w, m, v, average), strict=True):
                 new[name].append(value)
-        return {**new, "step": state["step"] + 1}, metrics | {
-            "loss": jnp.stack([loss, 1.0]),
-        }
+        metrics["loss"] = jnp.stack([loss, 1.0])
+        return {**new, "step": state["step"] + 1}, metrics
 
     @functools.partial(jax.jit, donate_argnums=0)
     def run(state, batches, rates):
@@ -151,16 +147,20 @@ def save(state, folder, model):
     temporary.replace(folder / "state.npz")
 
 
-def restore(state, folder):
+def restore(state, folder, length):
     """Returns the saved state, if there is one."""
     if not (folder / "state.npz").exists():
         return state
+    saved = open_checkpoint(folder / "model", head="token_head").config
+    if length > saved.num_trained_positions:  # They would start at random.
+        advice = f"start a new run with --init_from={folder / 'model'}"
+        raise InputError(f"{folder} was trained on shorter records; {advice}")
     with np.load(folder / "state.npz") as saved:
         leaves = [jnp.asarray(saved[f"arr_{i}"]) for i in range(len(saved))]
     return jax.tree.unflatten(jax.tree.structure(state), leaves)
 
 
-def make_model(arguments, objective, tokenizer):
+def make_model(arguments, objective, tokenizer, length):
     """Creates the model, from scratch or from a checkpoint."""
     if not arguments.config and not arguments.init_from:
         raise InputError("give --config or --init_from")
@@ -169,12 +169,16 @@ def make_model(arguments, objective, tokenizer):
     checkpoint = None
     if arguments.init_from:
         checkpoint = open_checkpoint(arguments.init_from, head="token_head")
+        rows = checkpoint.config.max_position_embeddings
+        checkpoint = extend_positions(checkpoint, rows)
         config = checkpoint.config
     if arguments.config:
         config = AlbertConfig.from_json(arguments.config)
     if config.vocab_size != tokenizer.vocab_size:
         known = f"{tokenizer.vocab_size} pieces, the model {config.vocab_size}"
         raise InputError(f"the vocabulary of the data has {known}")
+    trained = checkpoint.config.num_trained_positions if checkpoint else 0
+    config = config.replace(trained_positions=max(trained, length))
     model = objective.make_model(config)
     if checkpoint:
         print(assign_weights(model, checkpoint, new_head=True))
@@ -193,51 +197,50 @@ def main():
     settings = parse_values("objective_settings", arguments.objective_settings)
     task, mask = data.manifest["pair_task"], data.manifest["mask_id"]
     objective = make_objective(name, settings, pair_task=task, mask_id=mask)
-    model = make_model(arguments, objective, load_tokenizer(arguments.input))
+    length = data.manifest["max_seq_length"]
+    tokenizer = load_tokenizer(arguments.input)
+    model = make_model(arguments, objective, tokenizer, length)
     if name not in ("mlm", "rtd"):  # Its heads are saved, too.
         model.objective = {"objective": name, "objective_settings": settings}
     weights = [jnp.array(variable) for variable in model.trainable_variables]
-    zeros = [jnp.zeros_like(weight) for weight in weights]
     state = {
         "weights": weights,
-        "m": zeros,
-        "v": [jnp.copy(x) for x in zeros],
+        "m": [jnp.zeros_like(x) for x in weights],
+        "v": [jnp.zeros_like(x) for x in weights],
         "average": [jnp.copy(x) for x in weights],
         "step": jnp.zeros([], jnp.int32),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    state = restore(state, folder)
+    state = restore(state, folder, length)
     step, size = int(state["step"]), arguments.train_batch_size
     run = make_step(model, objective, arguments)
-    flops = objective.step_flops(
-        model.config,
-        data.manifest["max_seq_length"],
-        data.manifest["max_predictions_per_seq"],
-    )
+    picks = data.manifest["max_predictions_per_seq"]
+    flops = objective.step_flops(model.config, length, picks)
     sums, counted, since, saved = None, step, time.time(), time.time()
-    while step < arguments.num_train_steps:
+    end = time.time() + 60 * arguments.max_minutes
+    while step < arguments.num_train_steps and time.time() < end:
         stop = step - step % arguments.log_steps + arguments.log_steps
         stop = min(stop, arguments.num_train_steps)
         steps = np.arange(step, min(stop, step + arguments.steps_per_call))
         batches = [data.batch(number, size) for number in steps]
         stacked = {k: np.stack([b[k] for b in batches]) for k in batches[0]}
-        state, metrics = run(state, stacked, learning_rate(arguments, steps))
+        rates = learning_rate(arguments, steps, (end - time.time()) / 60)
+        state, metrics = run(state, stacked, rates)
         step = int(steps[-1]) + 1
         sums = metrics if sums is None else jax.tree.map(jnp.add, sums, metrics)
         if step == stop:
             values = {k: v[0] / v[1] for k, v in jax.device_get(sums).items()}
-            tokens = float(sums["tokens"][0]) / (time.time() - since)
-            values["tokens"] = tokens
+            values["tokens"] = sums["tokens"][0] / (time.time() - since)
             if flops and arguments.peak_tflops:
                 rate = (step - counted) * size / (time.time() - since)
                 values["peak"] = rate * flops / arguments.peak_tflops / 1e12
             line = {"step": step} | {k: float(v) for k, v in values.items()}
             print(json.dumps(line), flush=True)
             sums, counted, since = None, step, time.time()
-        due = time.time() - saved > 60 * arguments.save_minutes
-        if due or step == arguments.num_train_steps:
+        if time.time() - saved > 60 * arguments.save_minutes:
             save(state, folder, model)
             saved = time.time()
+    save(state, folder, model)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from albert_tf.data.example_arrays import (
     ExampleArrays,
 )
 from albert_tf.data.records import pretraining_dataset
+from albert_tf.interop.growing import POSITIONS
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -252,3 +253,46 @@ def test_an_objective_of_your_own(run_example, config_file, tmp_path, records):
     checkpoint = open_checkpoint(run / "model")
     assert checkpoint.objective["objective"] == "own"
     assert "new_head/bias" in checkpoint.objective_arrays
+
+
+@pytest.mark.backend
+def test_new_positions_start_as_copies(
+    run_example, make_records, config_file, tmp_path
+):
+    """In a new run; a run cannot be continued on longer records."""
+    longer = tmp_path / "longer"
+    records = make_records(max_seq_length=48)
+    convert_records(ConvertDataConfig(input=str(records), output=longer))
+    first = tmp_path / "first"
+    flags = {**FLAGS, "num_train_steps": 2, "decay_steps": 0}
+    run_example(first, **flags, config=config_file)
+    config = open_checkpoint(first / "model").config
+    assert config.trained_positions == 32
+    advice = f"start a new run with --init_from={first / 'model'}"
+    run_example(first, input=longer, config=config_file, error=advice)
+    second = tmp_path / "second"
+    flags |= {"learning_rate": 0, "input": longer}
+    run_example(second, **flags, init_from=first / "model")
+    config = open_checkpoint(second / "model").config
+    assert config.num_trained_positions == 48
+    [before, after] = (
+        open_checkpoint(run / "model").arrays[POSITIONS]
+        for run in (first, second)
+    )
+    np.testing.assert_array_equal(after[32:48], before[:16])
+
+
+@pytest.mark.backend
+def test_a_run_ends_in_time(run_example, config_file, tmp_path):
+    """Its rate falls to 0 in the last minutes."""
+    flags = {"learning_rate": 1e-3, "decay_minutes": 0.05}
+    lines = run_example(
+        tmp_path / "run",
+        **flags,
+        config=config_file,
+        max_minutes=0.1,
+        num_train_steps=10**6,
+        steps_per_call=1,
+    )
+    assert 0 < len(lines) < 10**4
+    assert (tmp_path / "run" / "model" / "config.json").exists()
