@@ -250,12 +250,13 @@ class SentenceOrder(_Pipeline):
 
     For example:
 
-        order = albert_tf.SentenceOrder("run")
+        order = albert_tf.SentenceOrder()
         order(("He fell asleep.", "Then he dreamed."))
 
     Args:
       model: a checkpoint with a sentence-order head; see
-        `AlbertPretrainer.from_pretrained`.
+        `AlbertPretrainer.from_pretrained`. By default, the model of the
+        package.
       batch_size: batch size.
       runtime: what computes the model; see `Predictor`.
 
@@ -266,7 +267,7 @@ class SentenceOrder(_Pipeline):
 
     def __init__(
         self,
-        model: str | os.PathLike[str],
+        model: str | os.PathLike[str] = DEFAULT,
         *,
         batch_size: int = 32,
         runtime: Runtime = "keras",

@@ -66,6 +66,7 @@ def test_weights_are_float16_and_opened_exactly():
     [
         (albert_tf.AlbertEncoder, {}),
         (albert_tf.AlbertPretrainer, {"sop_head": False}),
+        (albert_tf.AlbertPretrainer, {"sop_head": True}),
         (albert_tf.AlbertClassifier, {"num_labels": 2}),
         (albert_tf.AlbertTokenClassifier, {"num_labels": 3}),
         (albert_tf.AlbertQuestionAnswering, {"head": "v1"}),
@@ -74,7 +75,7 @@ def test_weights_are_float16_and_opened_exactly():
 )
 def test_every_class_opens_it(model, arguments):
     loaded = model.from_pretrained(NAME, **arguments)
-    assert loaded.config.vocab_size == loaded.tokenizer.vocab_size == 16000
+    assert loaded.config.vocab_size == loaded.tokenizer.vocab_size == 10000
     expected = open_checkpoint(NAME).arrays
     equal = [x for x in loaded.weights if x.path in expected]
     assert len(equal) > 20
@@ -92,7 +93,7 @@ def test_tokenizers():
 
 def test_pipelines_open_it_by_default():
     embed = albert_tf.SentenceEmbedder()
-    assert embed(["A good story.", ""]).shape == (2, 256)
+    assert embed(["A good story.", ""]).shape == (2, 384)
     fills = albert_tf.FillMask()("Paris is the capital [MASK] France.")
     assert len(fills) == 5
     assert "of" in [fill["token_str"] for fill in fills]

@@ -167,7 +167,7 @@ class TestPretrained:
                 "/v1/embeddings",
                 {"input": "a", "dimensions": 8},
                 400,
-                "vectors of 256; leave dimensions out",
+                "vectors of 384; leave dimensions out",
             ),
             (
                 "/v1/embeddings",

@@ -27,7 +27,7 @@ def test_command_serves_until_it_is_stopped():
     with urllib.request.urlopen(
         f"{address}/embed", b'{"inputs": "A text."}', timeout=60
     ) as response:
-        assert len(json.load(response)["outputs"][0]) == 256
+        assert len(json.load(response)["outputs"][0]) == 384
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == -signal.SIGTERM
 
