@@ -54,7 +54,7 @@ def build(preprocessor_url, albert_url, trainable):
     model.add(tf.keras.layers.Dense(30, activation="relu"))
     model.add(tf.keras.layers.Dense(8, activation="relu"))
     model.add(tf.keras.layers.Dense(1))
-    # With Keras's default, 1e-3, the accuracy of a fine-tuned albert_tiny_en
+    # With Keras's default, 1e-3, the accuracy of an earlier albert_tiny_en
     # went from 88 % after two epochs to 60 % after three.
     rate = 3e-4 if trainable else 1e-3
     model.compile(
