@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.files import write_atomically
@@ -108,7 +109,7 @@ def _finetune(
         config.warmup_steps,
     )
     length = task_type.max_seq_length if config.fixed_length else None
-    model = opened.make_model(run.make_model)
+    model = opened.make_model(run.make_model, _seed_of_head(config.seed))
     predict = BatchPredictor(
         strategy,
         model,
@@ -169,6 +170,16 @@ def _finetune(
                 _reference(run).to_json(task_config.key_metric, found),
             )
     return found
+
+
+def _seed_of_head(seed: int) -> int:
+    """Returns the seed of the new head of a run.
+
+    With the run's own seed, it would be the head that pretraining with this
+    seed began with, for sentence order, and the pooled output is trained to
+    suit that one.
+    """
+    return int(np.random.SeedSequence((seed, 1)).generate_state(1)[0])
 
 
 def _reference(run: FinetuneRun) -> Reference:

@@ -87,10 +87,17 @@ class Run:
     strategy: tf.distribute.Strategy
     folder: RunFolder
 
-    def make_model(self, make: Callable[[], Model]) -> Model:
-        """Calls `make` with the precision, the seed and the devices."""
+    def make_model(
+        self, make: Callable[[], Model], seed: int | None = None
+    ) -> Model:
+        """Calls `make` with the precision, a seed and the devices.
+
+        Args:
+          make: creates the model.
+          seed: seed of new weights; by default, the run's.
+        """
         set_precision(self.config.precision)
-        keras.utils.set_random_seed(self.config.seed)
+        keras.utils.set_random_seed(self.config.seed if seed is None else seed)
         with self.strategy.scope():
             return make()
 

@@ -21,6 +21,7 @@ from albert_tf.finetuning.results import FinetuneResult, RunsResult
 from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import lock_output
 
@@ -204,6 +205,37 @@ def test_regression_starts_at_the_mean_label(
     ]
     [bias] = opened.make_model().classifier_head.bias.numpy()
     assert bias == pytest.approx(np.mean(labels), rel=1e-6)
+
+
+def test_the_head_is_not_that_of_pretraining_with_the_same_seed(
+    settings, tmp_path
+):
+    """The pooled output is trained to suit that one."""
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\n" + "good,1\nbad,0\n" * 8)
+    tuned = settings(
+        tmp_path / "run",
+        steps=1,
+        eval_steps=1,
+        task="text",
+        train=[str(table)],
+        dev=[str(table)],
+        learning_rate=1e-12,
+        max_seq_length=16,
+    )
+    finetune(tuned)
+    classifier = AlbertClassifier.from_pretrained(tmp_path / "run" / "model")
+    keras.utils.set_random_seed(tuned.seed)
+    pretrainer = AlbertPretrainer(classifier.config)
+    [head, other] = (
+        next(x for x in model.weights if x.path == path)
+        for model, path in (
+            (classifier, "classifier_head/kernel"),
+            (pretrainer, "sop_head/kernel"),
+        )
+    )
+    assert head.shape == other.shape
+    assert abs(np.corrcoef(np.ravel(head), np.ravel(other))[0, 1]) < 0.5
 
 
 def test_resumed_run_ends_with_the_same_model(
