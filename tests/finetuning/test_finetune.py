@@ -352,7 +352,10 @@ def test_several_runs_record_median_and_best(settings, tmp_path):
     assert list(result.results) == ["run-0", "run-1"]
     record = json.loads((tmp_path / "runs.json").read_text())
     assert record["median"] == pytest.approx(sum(scores) / 2)
-    best = "run-0" if scores[0] >= scores[1] else "run-1"
+    # Equal accuracies are told apart by the loss.
+    losses = [found.scores["loss"] for found in result.results.values()]
+    keys = list(zip(scores, [-loss for loss in losses], strict=True))
+    best = "run-0" if keys[0] >= keys[1] else "run-1"
     assert open_model_folder(tmp_path).path == tmp_path / best / "model"
     seeds = [
         json.loads((tmp_path / name / "run.json").read_text())["settings"][
