@@ -127,7 +127,7 @@ def test_the_model_of_an_installed_wheel_opens(wheel, tmp_path):
         text=True,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == "(256,)"
+    assert result.stdout.strip() == "(384,)"
 
 
 def test_build_gives_no_warning(wheel):
