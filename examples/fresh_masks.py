@@ -21,10 +21,15 @@ from keras import ops
 from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.errors import InputError
 from albert_tf.layers.dropout import random_seed
+from albert_tf.layers.token_rows import take_rows
 from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
 )
-from albert_tf.objectives.objective import original_ids, row_weights
+from albert_tf.objectives.objective import (
+    original_ids,
+    replace_masked,
+    row_weights,
+)
 from albert_tf.objectives.registry import register_objective
 from albert_tf.settings import setting
 from albert_tf.text.tokenizer_files import load_tokenizer
@@ -39,23 +44,18 @@ def read_vocabulary(folder):
     return VocabularyTable.from_tokenizer(load_tokenizer(folder))
 
 
-def take(values, index):
-    """Returns `values[row, index[row, i]]`."""
-    return ops.take_along_axis(values, index, axis=1)
-
-
 @register_objective
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FreshMasks(MaskedLanguageModeling):
-    """`MaskedLanguageModeling` with masks and segments of its own.
+    """Masked language modeling that draws masks and pairs in every step.
 
-    Masks are whole words, each with a probability of 0.4 together with the
-    word after it, which are 1.6 words on average, as with create-data's up to
-    three. 80 % of the tokens become [MASK], 10 % a random piece.
+    Whole words are masked, each together with the next one with a probability
+    of 0.4: 1.6 words at a time on average, as with the up to three words of
+    `create-data`. 80 % of the tokens become [MASK], 10 % a random piece.
 
-    Half of the pairs are changed, with label 1: B A, or, if `is_short`, half
-    of these A with the B of another example. A long text in place of B would
-    be told from a short one by its length alone.
+    Half of the pairs get the label 1. Their segments are swapped or, in half of
+    the short pairs, the second one is replaced by that of another example.
+    (Long pairs fill the row, so their length would give the replacement away.)
     """
 
     name = "fresh_masks"
@@ -63,7 +63,7 @@ class FreshMasks(MaskedLanguageModeling):
     vocabulary: str = setting("", "Folder of the tokenizer.")
     masked_lm_prob: float = setting(0.15, "Share of the tokens to predict.")
     partner_length: float = setting(
-        0.6, "Random second segments: largest share of the length in use."
+        0.6, "Maximum length of pairs whose second segment may be replaced."
     )
 
     def __post_init__(self):
@@ -136,11 +136,11 @@ class FreshMasks(MaskedLanguageModeling):
         in_right = (column >= start) & (column < end - 1)
         source = ops.where(in_left, column - 1 + left[0][:, None], 0)
         source = ops.where(in_right, column - start + right[0][:, None], source)
-        moved = take(ids, source)
-        rolled = take(ops.roll(ids, 1, axis=0), source)
+        moved = take_rows(ids, source, batch_dims=1)
+        rolled = take_rows(ops.roll(ids, 1, axis=0), source, batch_dims=1)
         moved = ops.where(in_right & is_random[:, None], rolled, moved)
         # [CLS] and [SEP] are those of the example.
-        separator = take(ids, total[:, None] - 1)
+        separator = take_rows(ids, total[:, None] - 1, batch_dims=1)
         at_end = (column == start - 1) | (column == end - 1)
         moved = ops.where(at_end, separator, moved)
         moved = ops.where(column == 0, ids[:, :1], moved)
@@ -156,7 +156,7 @@ class FreshMasks(MaskedLanguageModeling):
         }
 
     def draw_masks(self, batch, ids):
-        """Returns masked ids, and positions and ids of the predictions."""
+        """Returns masked ids, and position, id and weight of predictions."""
         table = read_vocabulary(self.vocabulary)
         is_text = np.isin(np.arange(len(table.word_starts)), table.text_ids)
         real = ops.cast(batch["input_mask"], "bool")
@@ -170,11 +170,11 @@ class FreshMasks(MaskedLanguageModeling):
         begins = before | (begins & (joins >= 0.4)) | ~maskable
         span = ops.cumsum(ops.cast(begins, "int32"), axis=1)
         span = ops.minimum(span, length - 1)
-        keys = ops.where(maskable, take(keys, span), NEVER)
+        keys = ops.where(maskable, take_rows(keys, span, batch_dims=1), NEVER)
         # Equal keys, those of a span, stay in the order of the text.
         _, positions = ops.top_k(-keys, picks)
         positions = ops.cast(positions, "int32")
-        labels = take(ids, positions)
+        labels = take_rows(ids, positions, batch_dims=1)
         draws = keras.random.uniform((2, rows, picks), seed=random_seed())
         text = ops.convert_to_tensor(table.text_ids)
         pick = ops.cast(draws[1] * len(table.text_ids), "int32")
@@ -182,15 +182,10 @@ class FreshMasks(MaskedLanguageModeling):
         mask = ops.full_like(labels, self.known_mask_id())
         put = ops.where(draws[0] < 0.8, mask, labels)
         put = ops.where(draws[0] >= 0.9, random, put)
-        used = self.weights(batch)["mlm"] > 0
-        put = ops.where(used, put, labels)
-        row = ops.broadcast_to(
-            ops.arange(rows, dtype="int32")[:, None], (rows, picks)
-        )
-        cells = ops.reshape(ops.stack([row, positions], axis=-1), (-1, 2))
-        masked = ops.scatter_update(ids, cells, ops.reshape(put, (-1,)))
-        return {
-            "input_word_ids": masked,
+        masks = {
             "masked_lm_positions": positions,
             "masked_lm_ids": labels,
+            "masked_lm_weights": self.weights(batch)["mlm"],
         }
+        masked = replace_masked({"input_word_ids": ids, **masks}, put)
+        return {"input_word_ids": masked, **masks}

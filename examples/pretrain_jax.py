@@ -60,9 +60,9 @@ def parse_arguments():
     add("--train_batch_size", type=int, default=256)
     add("--num_train_steps", type=int, default=10_000)
     add("--num_warmup_steps", type=int, default=0)
-    add("--decay_steps", type=int, default=0, help="the last of them")
-    add("--max_minutes", type=float, default=1e9, help="end by then")
-    add("--decay_minutes", type=float, default=0.0, help="the last of them")
+    add("--decay_steps", type=int, default=0, help="with a falling rate")
+    add("--max_minutes", type=float, default=1e9, help="time limit")
+    add("--decay_minutes", type=float, default=0.0, help="as --decay_steps")
     add("--learning_rate", type=float, default=1e-3)
     add("--weight_decay", type=float, default=0.01)
     add("--clip_norm", type=float, default=1.0)
@@ -151,8 +151,8 @@ def restore(state, folder, length):
     """Returns the saved state, if there is one."""
     if not (folder / "state.npz").exists():
         return state
-    saved = open_checkpoint(folder / "model", head="token_head").config
-    if length > saved.num_trained_positions:  # They would start at random.
+    config = open_checkpoint(folder / "model", head="token_head").config
+    if length > config.num_trained_positions:  # They would start at random.
         advice = f"start a new run with --init_from={folder / 'model'}"
         raise InputError(f"{folder} was trained on shorter records; {advice}")
     with np.load(folder / "state.npz") as saved:

@@ -173,11 +173,11 @@ def _finetune(
 
 
 def _seed_of_head(seed: int) -> int:
-    """Returns the seed of the new head of a run.
+    """Returns the seed of the new weights of a run.
 
-    With the run's own seed, it would be the head that pretraining with this
-    seed began with, for sentence order, and the pooled output is trained to
-    suit that one.
+    With the run's own seed, a head of two classes would have the initial
+    weights of the sentence-order head of a pretraining run with that seed, for
+    which the pooled output was trained.
     """
     return int(np.random.SeedSequence((seed, 1)).generate_state(1)[0])
 

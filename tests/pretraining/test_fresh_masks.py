@@ -97,7 +97,7 @@ def test_pairs_are_kept_swapped_or_given_another_second(
                 assert not labels[row]
                 continue
             other = before[row - 1][1]
-            kind = [(old), old[::-1], (old[0], other)].index(drawn)
+            kind = [old, old[::-1], (old[0], other)].index(drawn)
             assert labels[row] == (kind > 0)
             kinds.append(kind)
     shares = np.bincount(kinds, minlength=3) / len(kinds)
