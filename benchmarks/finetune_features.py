@@ -64,7 +64,7 @@ LENGTHS = {
     "stsb": 128,
     "qnli": 128,
     "squad1.1": 384,
-    "imdb": 512,
+    "imdb": 1024,
 }
 GLUE = ("sst2", "mrpc", "rte", "stsb")
 PAIR_LENGTH = 64

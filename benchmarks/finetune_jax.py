@@ -19,7 +19,8 @@ those of questions only at the last, without padding, `[seeds, tokens, 2]`.
 
 Scores are not those of `albert finetune` with the same seed: batches and heads
 differ, the bias of regression begins at 0, the last partial batch of an epoch
-is left out, and pairs of texts have the usual head (`--head=cls`).
+is left out, pairs of texts have the usual head (`--head=cls`), and the texts of
+a batch are padded to one of the task's widths, see `Task` in finetune_data.py.
 """
 
 import argparse
@@ -38,9 +39,17 @@ os.environ["KERAS_BACKEND"] = "jax"
 import jax.numpy as jnp
 import keras
 import numpy as np
+from finetune_data import (
+    OUTPUTS,
+    SIMILARITY,
+    TASKS,
+    development_data,
+    plan_calls,
+    rows_by_width,
+    training_data,
+)
 from finetune_steps import (
     Encoder,
-    batches,
     learning_rates,
     make_predictor,
     make_program,
@@ -50,40 +59,7 @@ from scipy import stats
 
 from albert_tf.errors import InputError
 
-OUTPUTS = {"classes": 2, "number": 1, "span": 2, "pairs": 1, "cosine": 1}
 MODEL = "BASE"  # the name of --model in jobs
-SIMILARITY = "stse"  # its development set scores embeddings
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """What is trained on the features of a task.
-
-    Attributes:
-      kind: "classes", "number" or "span", with a new head; "pairs", where each
-        text finds its partner in the batch; or "cosine" of pairs with scores.
-      features: names of the training features; empty for the task's own.
-      batch: examples at a time on the development set.
-    """
-
-    kind: str
-    features: Sequence[str] = ()
-    batch: int = 100
-
-
-TASKS = {
-    "sst2": Task("classes"),
-    "mrpc": Task("classes"),
-    "rte": Task("classes"),
-    "qnli": Task("classes"),
-    "imdb": Task("classes", batch=50),
-    "stsb": Task("number"),
-    "squad1.1": Task("span", batch=64),
-    "pairs": Task("pairs"),
-    "near": Task("pairs"),
-    "both": Task("pairs", features=("pairs", "near")),
-    SIMILARITY: Task("cosine"),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,61 +129,6 @@ def read_jobs(path):
     return jobs
 
 
-def read_features(path):
-    """Returns the columns of a file, and its padded texts.
-
-    Texts are padded to a multiple of 64 tokens.
-    """
-    with np.load(path) as file:
-        columns = dict(file)
-    lengths = columns["lengths"].astype(np.int32)
-    width = -(-int(lengths.max()) // 64) * 64
-    ids = np.zeros((len(lengths), width), np.uint16)
-    ids[np.arange(width) < lengths[:, None]] = columns["ids"]
-    segments = columns["segment"].astype(np.int32)
-    return columns, {"ids": ids, "lengths": lengths, "segments": segments}
-
-
-@functools.cache
-def training_data(folder, task):
-    """Returns the training data of a task, on the device."""
-    kind, parts = TASKS[task].kind, []
-    for name in TASKS[task].features or [task]:
-        path = folder / f"{name}.train.npz"
-        columns, data = read_features(path)
-        if kind in ("pairs", "cosine"):
-            data = {n: x.reshape(-1, 2, *x.shape[1:]) for n, x in data.items()}
-            data["hashes"] = columns["hashes"]
-        if kind == "cosine":
-            data["target"] = columns["scores"].astype(np.float32) / 5
-        elif kind == "span":
-            ends = [columns[f"{x}_positions"] for x in ("start", "end")]
-            data["target"] = np.stack(ends, 1).astype(np.int32)
-        elif kind != "pairs":
-            dtype = np.float32 if kind == "number" else np.int32
-            data["target"] = columns["labels"].astype(dtype)
-        parts.append(data)
-    return {
-        name: jnp.asarray(np.concatenate([part[name] for part in parts]))
-        for name in parts[0]
-    }
-
-
-@functools.cache
-def development_data(folder, task):
-    """Returns the columns of the development set, and its batches."""
-    path = folder / f"{task}.dev.npz"
-    columns, data = read_features(path)
-    size = TASKS[task].batch
-
-    def batches(values):
-        missing = np.repeat(values[:1], -len(values) % size, 0)
-        values = np.concatenate([values, missing])
-        return jnp.asarray(values.reshape(-1, size, *values.shape[1:]))
-
-    return columns, {name: batches(x) for name, x in data.items()}
-
-
 class Trainer:
     """Training of jobs, and what they share."""
 
@@ -218,15 +139,18 @@ class Trainer:
 
     def _predict(self, task, weights):
         """Returns the outputs on a development set, and its columns."""
-        columns, batches = development_data(self._flags.features, task)
+        columns, parts = development_data(self._flags.features, task)
         kind, lengths = TASKS[task].kind, columns["lengths"].astype(int)
-        predict = make_predictor(self._encoder, kind)
-        outputs = np.array(predict(weights, batches))
-        outputs = outputs.reshape(-1, *outputs.shape[2:])[: len(lengths)]
+        predict, found = make_predictor(self._encoder, kind), {}
+        for rows, batches in parts:
+            outputs = np.array(predict(weights, batches))
+            outputs = outputs.reshape(-1, *outputs.shape[2:])
+            found |= dict(zip(rows.tolist(), outputs, strict=False))
+        rows = [found[row] for row in range(len(lengths))]
         if kind == "span":
-            places = np.arange(outputs.shape[1])
-            outputs = outputs[places < lengths[:, None]]
-        return outputs, columns
+            rows = [x[:n] for x, n in zip(rows, lengths, strict=True)]
+            return np.concatenate(rows), columns
+        return np.stack(rows), columns
 
     def _similarity(self, weights):
         """Returns Spearman's correlation of cosines and scores."""
@@ -309,35 +233,38 @@ class Trainer:
         kind, per_call = TASKS[job.task].kind, self._flags.steps_per_call
         data = training_data(self._flags.features, job.task)
         examples = len(data["lengths"])
-        per_epoch = examples // job.batch
-        steps = job.steps or int(per_epoch * job.epochs)
-        total = -(-steps // per_call) * per_call
-        evaluations = max(1, int(np.ceil(job.epochs)))
-        calls = [
-            int(np.ceil(i * steps / evaluations / per_call))
-            for i in range(1, evaluations + 1)
-        ]
+        steps = job.steps or int(examples // job.batch * job.epochs)
         generators = [np.random.default_rng(seed) for seed in job.seeds]
         weights = weights + self._new_head(job, generators)
+        parts = rows_by_width(data, TASKS[job.task].widths)
+        calls = plan_calls(parts, generators, job.batch, per_call, steps)
+        evaluations = max(1, int(np.ceil(job.epochs)))
+        ends = [
+            int(np.ceil(i * len(calls) / evaluations))
+            for i in range(1, evaluations + 1)
+        ]
         state = new_state(weights, job.ema)
-        orders = [batches(x, examples, job.batch, total) for x in generators]
-        order = np.stack(orders, axis=1)
+        total = len(calls) * per_call
         rates = learning_rates(job.learning_rate, steps, total)
         run = make_program(self._encoder, kind)
         seeds, logs, results = jnp.asarray(job.seeds, jnp.int32), [], []
         best = "average" if job.ema else "weights"
-        for begin in range(0, total, per_call):
-            end = begin + per_call
+        widths = {
+            width: {**data, "ids": data["ids"][..., :width]}
+            for width, _ in parts
+        }
+        for number, (width, rows) in enumerate(calls, 1):
+            end = number * per_call
             state, log = run(
-                state, data, order[begin:end], rates[begin:end], seeds
+                state, widths[width], rows, rates[end - per_call : end], seeds
             )
             logs.append(log)
-            if end // per_call not in calls:
+            if number not in ends:
                 continue
             line = {"name": job.name, "step": end, "of": steps}
             recent = np.concatenate(logs)[-200:]
             line["loss"], line["right"] = recent.mean((0, 1))
-            if end == total or kind != "span":
+            if number == len(calls) or kind != "span":
                 outputs, scores = self._evaluate_all(job, state[best])
                 results += outputs
                 line |= scores

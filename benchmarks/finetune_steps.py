@@ -194,15 +194,6 @@ def new_state(weights, ema):
     }
 
 
-def batches(generator, examples, size, count):
-    """Returns the examples of each batch, `[count, size]`, shuffled anew."""
-    whole, rows = examples // size * size, []
-    for _ in range(-(-count * size // whole)):
-        rows.append(generator.permutation(examples)[:whole])
-    rows = np.concatenate(rows)[: count * size]
-    return rows.reshape(count, size).astype(np.int32)
-
-
 def learning_rates(highest, steps, count):
     """Returns the rates of `count` steps, 0 after `steps`."""
     warmup, step = int(0.1 * steps), np.arange(count)
