@@ -114,7 +114,10 @@ def rows_by_width(data, widths):
     if not widths:
         return [(longest, np.arange(len(data["ids"])))]
     if longest > widths[-1]:
-        raise InputError(f"a text of {longest} tokens; widths are {widths}")
+        raise InputError(
+            f"texts of {longest} tokens, but this task's are padded to "
+            f"{widths[-1]} at most; write shorter features"
+        )
     places = np.searchsorted(widths, np.asarray(data["lengths"]))
     found = [(w, np.flatnonzero(places == i)) for i, w in enumerate(widths)]
     return [(width, rows) for width, rows in found if len(rows)]
@@ -126,7 +129,7 @@ def batches(generator, examples, size, count):
     for _ in range(-(-count * size // whole)):
         rows.append(generator.permutation(examples)[:whole])
     rows = np.concatenate(rows)[: count * size]
-    return rows.reshape(count, size).astype(np.int32)
+    return rows.reshape(count, size)
 
 
 def plan_calls(parts, generators, size, per_call, steps):
@@ -147,14 +150,16 @@ def plan_calls(parts, generators, size, per_call, steps):
     examples, calls = sum(len(rows) for _, rows in parts), []
     for width, rows in parts:
         if len(rows) < size:
-            raise InputError(f"only {len(rows)} texts of {width} tokens")
+            raise InputError(
+                f"only {len(rows)} texts are padded to {width} tokens, fewer "
+                f"than a batch of {size}; set a smaller batch"
+            )
         count = -(-len(rows) * steps // (examples * per_call))
         found = [
             batches(x, len(rows), size, count * per_call) for x in generators
         ]
-        parts_of = np.split(rows[np.stack(found, axis=1)], count)
-        for number, order in enumerate(parts_of):
-            place = (number + 0.5) / count
-            calls.append((place, width, order.astype(np.int32)))
+        order = rows[np.stack(found, axis=1)].astype(np.int32)
+        for number, part in enumerate(np.split(order, count)):
+            calls.append(((number + 0.5) / count, width, part))
     calls.sort(key=lambda x: x[:2])
     return [(width, order) for _, width, order in calls]
