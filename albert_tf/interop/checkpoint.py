@@ -113,6 +113,12 @@ class Checkpoint:
         """The heads, in the order of `interop.names.HEADS`."""
         return tuple(head for head in HEADS if head in self.components)
 
+    @property
+    def objective_heads(self) -> tuple[str, ...]:
+        """The names of the heads of a pretraining objective, sorted."""
+        names = {path.split("/")[0] for path in self.objective_arrays}
+        return tuple(sorted(names))
+
     def tensors_for(
         self, system: str, on_tensor: Callable[[], None] | None = None
     ) -> Iterator[tuple[str, np.ndarray]]:
@@ -156,9 +162,9 @@ class Checkpoint:
             f"components: {', '.join(['encoder', *components])}",
             self.vocabulary.describe(),
         ]
-        if self.objective_arrays:
-            heads = {path.split("/")[0] for path in self.objective_arrays}
-            lines.append(f"heads of the objective: {', '.join(sorted(heads))}")
+        if self.objective_heads:
+            heads = ", ".join(self.objective_heads)
+            lines.append(f"heads of the objective: {heads}")
         reasons: dict[str, list[str]] = {}
         for name, reason in self.skipped.items():
             reasons.setdefault(reason, []).append(name)

@@ -38,7 +38,8 @@ _HEADS = {
 
 _POOLED_HEADS = ("sop_head", "classifier_head", "choice_head")
 
-_DROPPABLE = ("tokenizer", "pooler", *HEADS)
+_OBJECTIVE = "objective"
+_DROPPABLE = ("tokenizer", "pooler", *HEADS, _OBJECTIVE)
 
 
 @takes(ConvertConfig)
@@ -90,9 +91,10 @@ def convert(
             f"head: {checkpoint.source} has no {head}; it has "
             f"{', '.join(checkpoint.heads) or 'no head'}"
         )
+    checkpoint = _without_objective(checkpoint, config)
     if config.spm_model_file is not None:
         checkpoint = _with_vocabulary(checkpoint, config.spm_model_file)
-    kept = _drop_components(checkpoint, config.drop)
+    kept = _drop_components(checkpoint, {*config.drop} - {_OBJECTIVE})
     write, marker = WRITERS[to]
     done = 0
 
@@ -104,6 +106,33 @@ def convert(
 
     with new_folder(config.output, config.overwrite, marker) as folder:
         write(kept, folder, on_tensor, **options)
+    return checkpoint
+
+
+def _without_objective(
+    checkpoint: Checkpoint, config: ConvertConfig
+) -> Checkpoint:
+    """Omits the heads of a pretraining objective if they are to be dropped.
+
+    Raises:
+      InputError: if there are none, or if they are not dropped but cannot be
+        kept: other formats lack them, and they belong to one vocabulary.
+    """
+    heads = ", ".join(checkpoint.objective_heads)
+    if _OBJECTIVE in config.drop:
+        if not heads:
+            raise InputError(
+                f"drop: {checkpoint.source} has no heads of an objective"
+            )
+        return dataclasses.replace(
+            checkpoint, objective_arrays={}, objective={}
+        )
+    if heads and (config.to != "huggingface" or config.spm_model_file):
+        raise InputError(
+            f"the heads of the objective of {checkpoint.source} ({heads}) can "
+            "only be kept with to=huggingface and its own vocabulary; drop "
+            f"them with --drop={_OBJECTIVE}"
+        )
     return checkpoint
 
 

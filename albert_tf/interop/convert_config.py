@@ -38,7 +38,9 @@ class ConvertConfig:
         Literal["classifier", "multiple_choice", "token_classifier"] | None
     ) = setting(None, "Type of the task head, if the checkpoint does not tell.")
     drop: Sequence[str] = setting(
-        (), "Components to omit, such as sop_head or pooler."
+        (),
+        "Components to omit, such as sop_head, pooler, or objective: the heads "
+        "of a pretraining objective.",
     )
     spm_model_file: str | os.PathLike[str] | None = setting(
         None,

@@ -55,6 +55,8 @@ class _Settings(TypedDict, total=False):
     train_batch_size: int
     schedule: str
     decay_steps: int
+    objective: str
+    objective_settings: Mapping[str, Any]
     phases: list[_Phase]
 
 
@@ -139,14 +141,19 @@ def open_run_checkpoint(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
     settings = read_record(folder)["settings"]
     config = config_of_checkpoint(config, settings, prefix.name)
     config = config.replace(**options.overrides)
+    names = ("objective", "objective_settings")
+    objective = {name: settings[name] for name in names if name in settings}
+    if objective.get("objective", "mlm") == "mlm":
+        objective = {}  # Its heads are those of every ALBERT.
     file = open_tf_checkpoint(prefix, by_object=True)
     checkpoint = dataclasses.replace(
         match_tensors(
             OURS,
             file.select(_short_names(file.shapes)),
             config,
-            objective_heads=settings.get("objective", "mlm") != "mlm",
+            objective_heads=bool(objective),
         ),
+        objective=objective,
         vocabulary=folder_vocabulary(folder, "huggingface"),
         format=FORMAT,
     )

@@ -31,11 +31,11 @@ def transfer_vocabulary(
     A new piece starts with the mean of those of its parts, which are old pieces
     (Gee et al. 2022, arXiv:2402.09977), or with the mean of all old pieces if
     it has no known part. Special tokens are matched by their role, and a
-    WordPiece vocabulary's `##ing` is SentencePiece's `ing`. The heads of an
-    objective, such as a generator, are left out.
+    WordPiece vocabulary's `##ing` is SentencePiece's `ing`.
 
     Args:
-      checkpoint: the checkpoint, with its tokenizer.
+      checkpoint: the checkpoint, with its tokenizer and without the heads of an
+        objective, which may belong to its vocabulary.
       tokenizer: the new tokenizer.
 
     Returns:
@@ -88,7 +88,6 @@ def transfer_vocabulary(
         checkpoint,
         config=checkpoint.config.replace(vocab_size=tokenizer.vocab_size),
         vocabulary=Vocabulary(tokenizer.with_max_length(old.model_max_length)),
-        objective_arrays={},
         arrays=LazyArrays(arrays, read),
         notes=(
             *checkpoint.notes,

@@ -9,8 +9,10 @@ import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.interop import convert as conversion
+from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.convert import WRITERS
 from albert_tf.interop.convert_config import ConvertConfig
+from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 
@@ -60,6 +62,48 @@ def test_invalid_arguments(stored, tmp_path, options, match):
     with pytest.raises(InputError, match=match):
         convert(stored / "huggingface", tmp_path / "new", **options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def with_generator(config, make_checkpoint, tokenizer, tmp_path):
+    """A folder with the heads of an objective."""
+    checkpoint = make_checkpoint(
+        config.replace(vocab_size=tokenizer.vocab_size),
+        objective_arrays={"generator/bias": np.ones(3, np.float32)},
+        objective={"objective": "own", "objective_settings": {"size": 3}},
+        vocabulary=Vocabulary(tokenizer),
+    )
+    (tmp_path / "source").mkdir()
+    write_huggingface(checkpoint, tmp_path / "source")
+    return tmp_path / "source"
+
+
+def test_heads_of_an_objective_are_kept(with_generator, tmp_path):
+    kept = open_checkpoint(with_generator)
+    convert(with_generator, tmp_path / "new")
+    opened = open_checkpoint(tmp_path / "new")
+    assert opened.objective == kept.objective
+    assert opened.objective_heads == ("generator",)
+    assert "heads of the objective: generator" in opened.report()
+
+
+@pytest.mark.parametrize("to", ["google", "another vocabulary"])
+def test_heads_of_an_objective_are_dropped_only_by_name(
+    with_generator, tmp_path, to
+):
+    settings = {"to": to}
+    if to == "another vocabulary":
+        settings = {"spm_model_file": with_generator / "spiece.model"}
+    output = tmp_path / "new"
+    with pytest.raises(InputError, match=r"\(generator\) can only be kept"):
+        convert(with_generator, output, **settings)
+    assert not output.exists()
+    convert(with_generator, output, **settings, drop=["objective"])
+    opened = open_checkpoint(output)
+    assert not opened.objective
+    assert not opened.objective_arrays
+    with pytest.raises(InputError, match="has no heads of an objective"):
+        convert(output, tmp_path / "other", drop=["objective"])
 
 
 def test_a_failed_conversion_leaves_no_files(stored, tmp_path, contents):
