@@ -51,9 +51,13 @@ if TYPE_CHECKING:
     )
     from albert_tf.models.encoder import AlbertEncoder as AlbertEncoder
     from albert_tf.models.pretrainer import AlbertPretrainer as AlbertPretrainer
-    from albert_tf.pipelines import FillMask as FillMask
-    from albert_tf.pipelines import SentenceEmbedder as SentenceEmbedder
-    from albert_tf.pipelines import SentenceOrder as SentenceOrder
+    from albert_tf.pipelines.fill_mask import FillMask as FillMask
+    from albert_tf.pipelines.sentence_embedder import (
+        SentenceEmbedder as SentenceEmbedder,
+    )
+    from albert_tf.pipelines.sentence_order import (
+        SentenceOrder as SentenceOrder,
+    )
     from albert_tf.pretraining.config import PretrainConfig as PretrainConfig
     from albert_tf.pretraining.train import pretrain as pretrain
     from albert_tf.text.preprocessor_layer import (
@@ -84,15 +88,15 @@ _MODULES = {
     "ConvertConfig": "interop.convert_config",
     "EvaluateConfig": "finetuning.config",
     "ExportConfig": "exporting.config",
-    "FillMask": "pipelines",
+    "FillMask": "pipelines.fill_mask",
     "FinetuneConfig": "finetuning.config",
     "HubLayer": "exporting.hub_layer",
     "InputError": "errors",
     "Predictor": "finetuning.predictor",
     "PretrainConfig": "pretraining.config",
     "PretrainingDataConfig": "data.data_config",
-    "SentenceEmbedder": "pipelines",
-    "SentenceOrder": "pipelines",
+    "SentenceEmbedder": "pipelines.sentence_embedder",
+    "SentenceOrder": "pipelines.sentence_order",
     "convert": "interop.convert",
     "create_pretraining_data": "data.create_data",
     "evaluate": "finetuning.evaluate",

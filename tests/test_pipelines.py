@@ -167,7 +167,7 @@ def test_chunks_of_one_text_are_refused(embed):
 
 
 def test_chunks_of_any_number_of_texts(embed, monkeypatch):
-    monkeypatch.setattr("albert_tf.pipelines.CHUNK", 3)
+    monkeypatch.setattr("albert_tf.pipelines.sentence_embedder.CHUNK", 3)
     chunks = list(embed.chunks(f"text {i}" for i in range(7)))
     assert [len(x) for x in chunks] == [3, 3, 1]
     np.testing.assert_allclose(

@@ -63,7 +63,7 @@ def main(flags: CommandFlags) -> None:
         )
     texts = texts_of(given, array=array is not None)
     import_tensorflow()
-    from albert_tf.pipelines import SentenceEmbedder
+    from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 
     embed = SentenceEmbedder(
         given.model,

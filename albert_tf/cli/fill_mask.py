@@ -44,7 +44,8 @@ def main(flags: CommandFlags) -> None:
     texts = texts_of(given)
     import_tensorflow()
     from albert_tf.finetuning.features import batched
-    from albert_tf.pipelines import CHUNK, FillMask
+    from albert_tf.finetuning.predictor import CHUNK
+    from albert_tf.pipelines.fill_mask import FillMask
 
     fill = FillMask(
         given.model, batch_size=given.eval_batch_size, runtime=given.runtime

@@ -37,7 +37,8 @@ def main(flags: CommandFlags) -> None:
     pairs = _pairs(given)
     import_tensorflow()
     from albert_tf.finetuning.features import batched
-    from albert_tf.pipelines import CHUNK, SentenceOrder
+    from albert_tf.finetuning.predictor import CHUNK
+    from albert_tf.pipelines.sentence_order import SentenceOrder
 
     order = SentenceOrder(
         given.model, batch_size=given.eval_batch_size, runtime=given.runtime

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf.array_ops import ArrayOps
-from albert_tf.data.chunks import cut_chunks, cut_joined, pack_chunks
+from albert_tf.data.chunk_packing import pack_chunks
+from albert_tf.data.chunks import cut_chunks, cut_joined
 from albert_tf.data.data_config import MaskingConfig, PretrainingDataConfig
 from albert_tf.data.documents import TextBlock
 from albert_tf.data.masking import mask_words, num_predictions

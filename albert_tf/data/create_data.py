@@ -17,6 +17,7 @@ from typing import Any
 import tqdm
 
 from albert_tf.data.block_worker import BlockRecords, make_records
+from albert_tf.data.creation_state import CreationState
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.manifest import (
     MANIFEST_NAME,
@@ -29,7 +30,6 @@ from albert_tf.data.manifest import (
 from albert_tf.data.mixture import create_mixture, parse_corpora
 from albert_tf.data.order_shortcuts import add_shortcuts, check_packages
 from albert_tf.data.shards import (
-    CreationState,
     FileGroup,
     Limits,
     data_files,

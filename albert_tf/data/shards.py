@@ -1,28 +1,20 @@
-"""Shards of records: how the work is divided, and how far it got."""
+"""Shards of records: how the work is divided, and their files."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
-import json
 import math
 import os
 import pathlib
 import re
-import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from albert_tf.data.block_worker import (
-    SPLIT_TAGS,
-    BlockRecords,
-    BlockTask,
-    BlockWorker,
-)
+from albert_tf.data.block_worker import SPLIT_TAGS, BlockTask, BlockWorker
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.documents import TextBlock, make_blocks, read_corpus
 from albert_tf.data.manifest import SPLITS
@@ -33,9 +25,7 @@ from albert_tf.data.text_files import (
     size_of,
 )
 from albert_tf.errors import InputError
-from albert_tf.files import write_atomically
-from albert_tf.folders import job_file
-from albert_tf.input_files import parse_json, read_text, sha256
+from albert_tf.input_files import sha256
 from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
     SETTINGS_FILE,
@@ -48,7 +38,7 @@ _SHARD_NAME = re.compile(
 _MODEL_FILES = (MODEL_FILE, WORDPIECE_FILE)
 
 # Upper bound of the blocks of a group, enough for a file of 4 TB.
-_MAX_BLOCKS = 1 << 24
+MAX_BLOCKS = 1 << 24
 
 # masking -> low estimate of the bytes of records per byte of text and pass.
 # Masked records of English text with 512 tokens have 1.7.
@@ -60,22 +50,8 @@ _MIN_SHARDS = 8
 _MAX_WRITERS = 8
 
 _BUFFER_BYTES = 1 << 20
-_MAX_STATE = 4 << 30
 
 _SHUFFLE_TAG = 2  # distinct from the SPLIT_TAGS of the blocks' generators
-
-# Saving takes at most this share of the time.
-_SAVING_SHARE = 0.05
-
-_SAVED_ATTRIBUTES = (
-    "groups_done",
-    "tasks_done",
-    "num_bytes",
-    "oddities",
-    "counts",
-    "label_counts",
-    "files",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +132,7 @@ def read_blocks(
         max(limits.min_block_bytes, min(limits.max_block_bytes, block_bytes)),
         heldout_fraction=config.heldout_fraction,
         seed=config.seed,
-        first_index=group.number * _MAX_BLOCKS,
+        first_index=group.number * MAX_BLOCKS,
     )
 
 
@@ -330,7 +306,7 @@ class ScratchShards:
         """Flushes the added records to disk."""
         for path, size in zip(self.paths, self.sizes, strict=True):
             if size:
-                _sync(path)
+                sync_file(path)
 
 
 def write_shard(
@@ -414,165 +390,7 @@ def _find_records(scratch: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(offsets), np.concatenate(lengths)
 
 
-class CreationState:
-    """Scratch files, finished record files and statistics.
-
-    Args:
-      folder: the `temporary_folder` of the data set.
-      name: fingerprint of the job.
-      num_shards: split -> number of scratch files.
-      vocab_size: size of the vocabulary.
-      save_seconds: minimum time between two saves.
-
-    Attributes:
-      is_saved: whether there is a state to resume from.
-      groups_done: number of file groups that are done.
-      tasks_done: number of tasks of the next group that are done.
-      num_bytes: size of the text that is done, in UTF-8.
-      oddities: counts of `ODDITIES` in the text that is done.
-      counts: split -> statistics, summed over its blocks.
-      label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
-      files: split -> shard -> descriptions of its record files.
-      scratch: split -> its scratch files.
-    """
-
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        name: str,
-        num_shards: Mapping[str, int],
-        vocab_size: int,
-        save_seconds: float,
-    ):
-        self._folder = folder
-        self._name = name
-        self._save_seconds = save_seconds
-        self._next_save = time.monotonic() + save_seconds
-        self._oddities_of_group: dict[int, collections.Counter[str]] = {}
-        start = {
-            "groups_done": 0,
-            "tasks_done": 0,
-            "num_bytes": 0,
-            "oddities": {},
-            "counts": {split: {} for split in num_shards},
-            "label_counts": {split: [0] * vocab_size for split in num_shards},
-            "files": {split: {} for split in num_shards},
-            "sizes": {x: [0] * number for x, number in num_shards.items()},
-        }
-        saved = job_file(folder)
-        self.is_saved = saved.exists()
-        try:
-            if self.is_saved:
-                text = read_text(saved, limit=_MAX_STATE)
-                _, _, state = text.partition("\n")
-                self._restore(parse_json(state, str(saved)))
-            else:
-                self._restore(start)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            # The machine crashed before everything was on disk.
-            saved.unlink()
-            self.is_saved = False
-            self._restore(start)
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.groups_done = state["groups_done"]
-        self.tasks_done = state["tasks_done"]
-        self.num_bytes = state["num_bytes"]
-        self.oddities = collections.Counter(state["oddities"])
-        self.counts = {
-            split: collections.Counter(counts)
-            for split, counts in state["counts"].items()
-        }
-        self.label_counts = {
-            split: np.array(counts, np.int64)
-            for split, counts in state["label_counts"].items()
-        }
-        self.files: dict[str, dict[int, list[dict[str, Any]]]] = {
-            split: {int(shard): found for shard, found in files.items()}
-            for split, files in state["files"].items()
-        }
-        self.scratch = {
-            split: ScratchShards(
-                [
-                    self._folder / f"{split}-{shard:05d}.scratch"
-                    for shard in range(len(sizes))
-                ],
-                sizes,
-                finished=self.files[split],
-            )
-            for split, sizes in state["sizes"].items()
-        }
-
-    def read_tasks(
-        self,
-        groups: Sequence[FileGroup],
-        config: PretrainingDataConfig,
-        limits: Limits,
-    ) -> Iterator[BlockTask]:
-        """Reads the tasks that are not done yet."""
-        done = self.tasks_done
-        for group in groups[self.groups_done :]:
-            oddities: collections.Counter[str] = collections.Counter()
-            self._oddities_of_group[group.number] = oddities
-            tasks = read_tasks(group, config, limits, oddities)
-            yield from itertools.islice(tasks, done, None)
-            done = 0
-
-    def add(self, block: BlockRecords) -> None:
-        """Adds the records and statistics of the next task."""
-        if block.index // _MAX_BLOCKS > self.groups_done:
-            self._finish_group()
-        for shard, (lengths, records) in enumerate(block.shards):
-            self.scratch[block.split].add(shard, lengths, records)
-        self.counts[block.split].update(block.counts)
-        self.label_counts[block.split] += block.label_counts
-        self.oddities.update(block.oddities)
-        self.num_bytes += block.num_bytes
-        self.tasks_done += 1
-        self._save_if_due()
-
-    def finish_text(self, num_groups: int) -> None:
-        """Marks the last group as done."""
-        if self.groups_done < num_groups:
-            self._finish_group()
-            self._save_if_due()
-
-    def _finish_group(self) -> None:
-        self.oddities.update(self._oddities_of_group.pop(self.groups_done))
-        self.groups_done += 1
-        self.tasks_done = 0
-
-    def finish_shard(
-        self, split: str, shard: int, files: list[dict[str, Any]]
-    ) -> None:
-        """Adds the record files of a shard and removes its scratch file."""
-        self.files[split][shard] = files
-        if self.is_saved:
-            for file in files:
-                _sync(self._folder / file["name"])
-            self._save()
-        self.scratch[split].paths[shard].unlink()
-
-    def _save_if_due(self) -> None:
-        started = time.monotonic()
-        if started < self._next_save:
-            return
-        for scratch in self.scratch.values():
-            scratch.sync()
-        self._save()
-        ended = time.monotonic()
-        self._next_save = ended + max(
-            self._save_seconds, (ended - started) / _SAVING_SHARE
-        )
-
-    def _save(self) -> None:
-        state = {name: getattr(self, name) for name in _SAVED_ATTRIBUTES}
-        state["sizes"] = {x: y.sizes for x, y in self.scratch.items()}
-        text = json.dumps(state, default=np.ndarray.tolist)
-        write_atomically(job_file(self._folder), f"{self._name}\n{text}")
-        self.is_saved = True
-
-
-def _sync(path: pathlib.Path) -> None:
+def sync_file(path: pathlib.Path) -> None:
+    """Flushes a file to disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Base classes of task models, which take strings."""
+"""Base class of task models, which take strings."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.serving import Preprocessor, text_sequences
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import read_text, shown
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
-from albert_tf.layers.core import dense
-from albert_tf.layers.dropout import Dropout
-from albert_tf.models.base import AlbertModel, check_dropout, check_positive
-from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.base import AlbertModel
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
@@ -345,191 +341,3 @@ def as_strings(texts: Any, rank: int = 1) -> list[Any]:
             raise InputError(f"text {number}, {shown(text)}, must be a string")
         strings.append(str(text))
     return strings
-
-
-class HeadModel(TaskModel):
-    """Encoder, dropout and a dense layer, whose name is `HEAD`.
-
-    Its inputs are `WIDTH` times as wide as the hidden states. Subclasses define
-    the default name of the model, `NAME`, and whether the encoder has a pooler,
-    `POOLER`.
-
-    Args:
-      config: the architecture.
-      num_outputs: number of outputs of the dense layer.
-      dropout: dropout rate before the dense layer.
-      packed: see `AlbertEncoder`.
-      rematerialize: see `AlbertEncoder`.
-      output_attentions: see `AlbertEncoder`. The output is then a dict of
-        `logits` and `attentions`.
-      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
-
-    Raises:
-      InputError: if `dropout` is not valid.
-    """
-
-    HEAD: ClassVar[str]
-    NAME: ClassVar[str]
-    POOLER: ClassVar[bool] = True
-    WIDTH: ClassVar[int] = 1
-
-    def __init__(
-        self,
-        config: AlbertConfig,
-        num_outputs: int = 1,
-        *,
-        dropout: float = 0.1,
-        packed: bool = False,
-        rematerialize: bool = False,
-        output_attentions: bool = False,
-        **kwargs,
-    ):
-        dropout = check_dropout(type(self).__name__, dropout)
-        super().__init__(config, **{"name": self.NAME, **kwargs})
-        self.head_dropout = dropout
-        self.encoder = AlbertEncoder(
-            config,
-            packed,
-            pooler=self.POOLER,
-            rematerialize=rematerialize,
-            output_attentions=output_attentions,
-            dtype=self.dtype_policy,
-        )
-        self.dropout = Dropout(dropout, dtype=self.dtype_policy)
-        head = dense(config, num_outputs, self.HEAD, "float32")
-        inputs = (None, self.WIDTH * config.hidden_size)
-        head.build(inputs)
-        self.dropout.build(inputs)
-        setattr(self, self.HEAD, head)
-        self.built = True
-
-    @classmethod
-    def _arguments_from(cls, checkpoint, new_head, given):
-        if new_head or cls.HEAD not in checkpoint.components:
-            return {}
-        return {"dropout": checkpoint.head.dropout}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `from_config`."""
-        return {
-            **super().get_config(),
-            "dropout": self.dropout.rate,
-            "packed": self.encoder.packed,
-            "rematerialize": self.encoder.rematerialize,
-            "output_attentions": self.encoder.output_attentions,
-        }
-
-    def pooled(self, inputs, training):
-        """Returns the pooled output, and the attentions or None."""
-        if not self.encoder.output_attentions:
-            return self.encoder.pooled_output(inputs, training=training), None
-        outputs = self.encoder(inputs, training=training)
-        return outputs["pooled_output"], outputs["attentions"]
-
-
-class LabelHeadModel(HeadModel):
-    """A `HeadModel` whose outputs are logits of labels."""
-
-    HEAD_ARGUMENTS: ClassVar = {"num_labels": "..."}
-
-    def __init__(
-        self,
-        config: AlbertConfig,
-        num_labels: int,
-        *,
-        dropout: float = 0.1,
-        labels: Sequence[str] | None = None,
-        packed: bool = False,
-        rematerialize: bool = False,
-        output_attentions: bool = False,
-        **kwargs,
-    ):
-        labels = _check_labels(type(self).__name__, num_labels, labels)
-        super().__init__(
-            config,
-            num_labels,
-            dropout=dropout,
-            packed=packed,
-            rematerialize=rematerialize,
-            output_attentions=output_attentions,
-            **kwargs,
-        )
-        self.num_labels = num_labels
-        self.labels = labels
-
-    @classmethod
-    def _arguments_from(cls, checkpoint, new_head, given):
-        decided = super()._arguments_from(checkpoint, new_head, given)
-        if decided:
-            head = checkpoint.head
-            decided["num_labels"] = head.num_labels
-            if given.get("num_labels", head.num_labels) == head.num_labels:
-                decided["labels"] = head.labels
-        return decided
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `from_config`."""
-        return {
-            **super().get_config(),
-            "num_labels": self.num_labels,
-            "labels": self.labels and list(self.labels),
-        }
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The labels, or their numbers if they have no names."""
-        return self.labels or tuple(map(str, range(self.num_labels)))
-
-    def _label_ids(self, y):
-        """Returns labels as an array, of integers for names."""
-        names = y.tolist() if hasattr(y, "tolist") else y
-        if tf.is_tensor(y) and y.dtype == tf.string:
-            if tf.is_symbolic_tensor(y):
-                return self._label_ids_in_graph(y)
-            names = y.numpy().tolist()
-        if not isinstance(names, (list, tuple)) or not names:
-            return y
-        if not isinstance(names[0], (str, bytes)):
-            return np.asarray(y) if isinstance(y, (list, tuple)) else y
-        ids = {name: i for i, name in enumerate(self.labels or ())}
-        names = [x.decode() if isinstance(x, bytes) else x for x in names]
-        for number, name in enumerate(names):
-            if name not in ids:
-                raise InputError(
-                    f"label {shown(name)} of text {number} is not one of "
-                    f"labels={self.labels}; give labels= to the model, or "
-                    "integers"
-                )
-        return np.array([ids[name] for name in names], np.int32)
-
-    def _label_ids_in_graph(self, names: tf.Tensor) -> tf.Tensor:
-        if self.labels is None:
-            raise InputError(
-                "labels are names, but the model has none; give labels= to "
-                "the model, or integers"
-            )
-        found = tf.equal(names[:, None], tf.constant(self.labels))
-        known = tf.debugging.Assert(
-            tf.reduce_all(tf.reduce_any(found, 1)),
-            ["a label is not one of", self.labels, "in", names],
-        )
-        with tf.control_dependencies([known]):
-            return tf.argmax(found, axis=1, output_type=tf.int32)
-
-
-def _check_labels(
-    model: str, num_labels: int, labels: Sequence[str] | None
-) -> tuple[str, ...] | None:
-    """Returns the labels as a tuple, or raises an `InputError`."""
-    check_positive(model, "num_labels", num_labels)
-    if labels is None:
-        return None
-    names = isinstance(labels, (list, tuple)) and all(
-        isinstance(label, str) for label in labels
-    )
-    if not names or len(labels) != num_labels:
-        raise InputError(
-            f"{model}: labels={labels!r} must be num_labels={num_labels} "
-            "strings"
-        )
-    return tuple(labels)

@@ -16,7 +16,8 @@ from albert_tf.finetuning.predictor import Predictor
 from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
-from albert_tf.pipelines import FillMask, SentenceEmbedder
+from albert_tf.pipelines.fill_mask import FillMask
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 from albert_tf.runtimes.config import Runtime
 from albert_tf.server.batcher import Compute
 

@@ -9,19 +9,21 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from albert_tf.errors import InputError
-from albert_tf.text.graph_normalizer import (
+from albert_tf.text.code_points import (
     ROWS,
-    CodePointLookup,
     CodePointMap,
-    GraphSigmaLowerCaser,
     Mappings,
-    character_offsets,
     lower_but_sigmas,
+    tabulate,
+    tabulate_numbers,
+)
+from albert_tf.text.graph_normalizer import (
+    CodePointLookup,
+    GraphSigmaLowerCaser,
+    character_offsets,
     mapping_rows,
     replace_elements,
     replaced_lengths,
-    tabulate,
-    tabulate_numbers,
 )
 from albert_tf.text.word_splitter import (
     WordSplitter,

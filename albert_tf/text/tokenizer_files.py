@@ -21,12 +21,11 @@ from albert_tf.text.sentencepiece_model import (
     user_defined_pieces,
 )
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_json import (
-    TOKENIZER_JSON,
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
+from albert_tf.text.tokenizer_json_reader import (
     TokenizerJsonModel,
     normalizer_settings,
     read_tokenizer_json,
-    tokenizer_json,
 )
 from albert_tf.text.vocabulary_file import read_model
 from albert_tf.text.word_splitter import WordRules

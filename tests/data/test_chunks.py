@@ -3,7 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined, pack_chunks
+from albert_tf.data.chunk_packing import pack_chunks
+from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined
 from albert_tf.data.tokenized_documents import TokenizedDocuments
 
 SEP = 3

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.array_ops import ArrayOps
-from albert_tf.data.chunks import pack_chunks
+from albert_tf.data.chunk_packing import pack_chunks
 from albert_tf.data.data_config import MaskingConfig
 from albert_tf.data.dynamic_examples import (
     CHUNK_FEATURES,

@@ -8,7 +8,8 @@ from albert_tf.exporting.export import export
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.models.base import ENCODER_INPUTS
-from albert_tf.pipelines import FillMask, SentenceEmbedder
+from albert_tf.pipelines.fill_mask import FillMask
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 
 pytestmark = pytest.mark.peer
 TOLERANCE = 1e-4

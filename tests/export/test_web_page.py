@@ -20,7 +20,7 @@ from albert_tf.exporting.manifest import read_export
 from albert_tf.finetuning.batches import prediction_batches
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.pipelines import SentenceEmbedder
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 from albert_tf.text.tokenizer_files import load_tokenizer
 
 onnxruntime = pytest.importorskip(

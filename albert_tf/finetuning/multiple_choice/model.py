@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from albert_tf.finetuning.head_model import HeadModel
 from albert_tf.finetuning.multiple_choice.examples import RACE
 from albert_tf.finetuning.multiple_choice.features import choice_sequences
-from albert_tf.finetuning.task_model import HeadModel
 from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 

@@ -8,9 +8,9 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 from albert_tf.finetuning.task_config import TaskConfig
-from albert_tf.finetuning.task_model import LabelHeadModel
 from albert_tf.finetuning.text_classification.examples import (
     text_task_config,
     text_task_from_columns,

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import CrossEntropyLoss
 from albert_tf.finetuning.serving import split, strip
-from albert_tf.finetuning.task_model import LabelHeadModel
 from albert_tf.finetuning.token_classification.examples import NER
 from albert_tf.finetuning.token_classification.features import word_sequences
 from albert_tf.models.base import with_attentions

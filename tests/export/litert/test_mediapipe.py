@@ -13,7 +13,7 @@ from albert_tf.exporting.manifest import read_export
 from albert_tf.exporting.reference import source_cases
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.finetuning.predictor import Predictor
-from albert_tf.pipelines import SentenceEmbedder
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 

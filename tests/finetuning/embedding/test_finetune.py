@@ -11,7 +11,7 @@ from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.finetune import finetune, task_and_files
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.run import open_runs
-from albert_tf.pipelines import SentenceEmbedder
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 

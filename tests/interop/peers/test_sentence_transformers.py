@@ -11,7 +11,7 @@ from albert_tf.finetuning.embedding.model import (
 )
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import known_task, make_task_type
-from albert_tf.pipelines import SentenceEmbedder
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 
 pytestmark = pytest.mark.peer
 

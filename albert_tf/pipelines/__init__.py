@@ -1,0 +1,1 @@
+"""Pipelines: pretrained models applied to strings."""
