@@ -1,12 +1,17 @@
+from typing import get_args
+
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
+import sentencepiece
 
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pipelines.sentence_embedder import Pooling, sif_weights
 
 TEXTS = [
     "The value of the expression is returned.",
@@ -79,19 +84,30 @@ def test_invalid_arguments_of_fill_mask(fill, texts, top_k, message):
         fill(texts, top_k=top_k)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+@pytest.mark.parametrize("pooling", get_args(Pooling))
 def test_vectors_are_those_of_each_text_alone(checkpoint, pooling):
     embed = albert_tf.SentenceEmbedder(
         checkpoint, pooling=pooling, normalize=False, batch_size=3
     )
     encoder = AlbertEncoder.from_pretrained(checkpoint)
     expected = []
+    processor = sentencepiece.SentencePieceProcessor(
+        model_proto=encoder.tokenizer.model_bytes
+    )
+    scores = np.array([processor.get_score(i) for i in range(600)])
+    # Special and user-defined pieces have the score 0.
+    scores[scores == 0] = scores[scores < 0].max()
+    probabilities = np.exp(scores)
     for text in TEXTS:
-        outputs = encoder(encoder.tokenizer([text], max_length=64))
+        inputs = encoder.tokenizer([text], max_length=64)
+        outputs = encoder(inputs)
         states = outputs["sequence_output"][0].numpy()
+        ids = inputs["input_word_ids"][0].tolist()
+        weights = 1e-3 / (1e-3 + probabilities[ids])
         expected.append(
             {
                 "mean": states.mean(0),
+                "weighted_mean": np.average(states, axis=0, weights=weights),
                 "cls": states[0],
                 "pooler": outputs["pooled_output"][0].numpy(),
             }[pooling]
@@ -125,8 +141,9 @@ def test_vectors_have_length_one(embed):
     assert embed.similarity(TEXTS[0], TEXTS[0]) == pytest.approx(1, abs=1e-5)
 
 
-def test_saved_embedders_open(checkpoint, tmp_path):
-    embed = albert_tf.SentenceEmbedder(checkpoint, pooling="cls")
+@pytest.mark.parametrize("pooling", ["weighted_mean", "cls"])
+def test_saved_embedders_open(checkpoint, tmp_path, pooling):
+    embed = albert_tf.SentenceEmbedder(checkpoint, pooling=pooling)
     for _ in range(2):  # It may be saved again.
         embed.save_pretrained(tmp_path / "saved")
     again = albert_tf.SentenceEmbedder(tmp_path / "saved")
@@ -140,6 +157,19 @@ def test_saved_embedders_open(checkpoint, tmp_path):
     with pytest.raises(InputError, match="pooling=pooler is not part of"):
         pooled.save_pretrained(tmp_path / "pooled")
     assert not (tmp_path / "pooled").exists()
+
+
+def test_weights_need_probabilities_of_all_tokens(checkpoint, tmp_path):
+    pieces = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
+    with pytest.raises(InputError, match="needs the probabilities of a unigr"):
+        sif_weights(albert_tf.AlbertWordPieceTokenizer(pieces))
+    embed = albert_tf.SentenceEmbedder(checkpoint, pooling="weighted_mean")
+    embed.save_pretrained(tmp_path / "saved")
+    path = tmp_path / "saved/1_WordWeights/model.safetensors"
+    one = {"emb_layer.weight": np.ones((1, 1), np.float32)}
+    safetensors.numpy.save_file(one, path)
+    with pytest.raises(InputError, match="weights of 1 tokens, but its vocab"):
+        albert_tf.SentenceEmbedder(tmp_path / "saved")
 
 
 def test_fill_mask_and_vectors_share_weights(fill, embed, tmp_path):

@@ -33,10 +33,11 @@ class EmbedFlags(TextLinesFlags):
     """Flags for the embedding of texts."""
 
     pair: str | None = setting(None, "A text to compare with --text.")
-    pooling: Literal["mean", "cls", "pooler"] | None = setting(
+    pooling: Literal["mean", "weighted_mean", "cls", "pooler"] | None = setting(
         None,
-        "mean: mean of the last layer over all tokens. cls: first token of the "
-        "last layer. pooler: the pooled output. Default: that of a folder of "
+        "mean: mean of the last layer over all tokens. weighted_mean: with "
+        "more weight on rare tokens. cls: first token of the last layer. "
+        "pooler: the pooled output. Default: that of a folder of "
         "sentence-transformers, otherwise mean.",
     )
     normalize: bool = setting(True, "Scale vectors to length 1.")

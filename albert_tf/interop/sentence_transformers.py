@@ -6,32 +6,46 @@ import json
 import math
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
+
+import numpy as np
+import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_json, read_bytes, read_json, shown
+from albert_tf.interop.safetensors_file import open_safetensors
 from albert_tf.schema import check_type, typed
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import SETTINGS_FILE
 
 MODULES_FILE = "modules.json"
 _LENGTH_FILE = "sentence_bert_config.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
-_POOLING_FOLDER = "1_Pooling"
-_NORMALIZE_FOLDER = "2_Normalize"
+_WEIGHTS_FOLDER = "1_WordWeights"
+_WEIGHTS_FILE = "model.safetensors"
+_WEIGHTS = "emb_layer.weight"
 # As releases before 6 named the classes, which later ones read, too.
 _PREFIX = "sentence_transformers.models."
-_Pooling = Literal["mean", "cls"]
-# Pooling -> the setting in `1_Pooling/config.json`, which has one of these or,
-# since 6.0, `pooling_mode` with our names.
-POOLINGS: dict[_Pooling, str] = {
+_Pooling = Literal["mean", "weighted_mean", "cls"]
+# Pooling -> the setting in the config of a `Pooling`, which has one of these
+# or, since 6.0, `pooling_mode` with our names.
+_SETTINGS: dict[_Pooling, str] = {
     "mean": "pooling_mode_mean_tokens",
     "cls": "pooling_mode_cls_token",
 }
+# A weighted mean is that of states which a `WordWeights` multiplied.
+POOLINGS: tuple[_Pooling, ...] = get_args(_Pooling)
 
 
 def settings_files(
-    vector_size: int, *, pooling: str, normalize: bool, max_length: int
-) -> dict[str, str]:
+    vector_size: int,
+    *,
+    pooling: str,
+    normalize: bool,
+    max_length: int,
+    tokenizer: Tokenizer,
+    token_weights: np.ndarray | None = None,
+) -> dict[str, str | bytes]:
     """Returns the files that make a Hugging Face folder one of this library.
 
     Args:
@@ -39,28 +53,50 @@ def settings_files(
       pooling: one of `POOLINGS`.
       normalize: whether vectors are scaled to length 1.
       max_length: number of tokens that texts are cut to.
+      tokenizer: the tokenizer, whose pieces have the weights.
+      token_weights: of a weighted mean, float32 `[vocab_size]`.
 
     Returns:
-      Path in the folder -> content.
+      Path in the folder -> content, text or bytes.
     """
-    modules = {"Transformer": "", "Pooling": _POOLING_FOLDER}
+    names = ["Transformer", "Pooling"]
+    if token_weights is not None:
+        names.insert(1, "WordWeights")
+        pooling = "mean"
     if normalize:
-        modules["Normalize"] = _NORMALIZE_FOLDER
+        names.append("Normalize")
+    folders = ["", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
     files: dict[str, Any] = {
         MODULES_FILE: [
             {"idx": i, "name": str(i), "path": path, "type": _PREFIX + name}
-            for i, (name, path) in enumerate(modules.items())
+            for i, (name, path) in enumerate(zip(names, folders, strict=True))
         ],
-        f"{_POOLING_FOLDER}/config.json": {
+        f"{folders[names.index('Pooling')]}/config.json": {
             "word_embedding_dimension": vector_size,
-            **{name: pooling == x for x, name in POOLINGS.items()},
+            **{name: pooling == x for x, name in _SETTINGS.items()},
         },
         _LENGTH_FILE: {"max_seq_length": max_length},
         _SETTINGS_FILE: {"similarity_fn_name": "cosine"},
     }
-    return {
+    texts: dict[str, str | bytes] = {
         path: json.dumps(values, indent=2) + "\n"
         for path, values in files.items()
+    }
+    if token_weights is None:
+        return texts
+    pieces = [tokenizer.id_to_piece(i) for i in range(tokenizer.vocab_size)]
+    weights = token_weights.astype(np.float32)[: len(pieces)]
+    config = {
+        "vocab": pieces,
+        "word_weights": dict(zip(pieces, weights.tolist(), strict=True)),
+        "unknown_word_weight": 1,
+    }
+    return {
+        **texts,
+        f"{_WEIGHTS_FOLDER}/config.json": json.dumps(config) + "\n",
+        f"{_WEIGHTS_FOLDER}/{_WEIGHTS_FILE}": safetensors.numpy.save(
+            {_WEIGHTS: weights[:, None]}
+        ),
     }
 
 
@@ -77,30 +113,64 @@ def read_pooling(folder: pathlib.Path) -> _Pooling:
         than one of `POOLINGS`.
     """
     path = folder / MODULES_FILE
-    modules = parse_json(read_bytes(path), str(path))
-    check_type(modules, list[_Module], str(path))
-    found = []
-    for module in modules:
-        name = module["type"].rpartition(".")[2]
-        if name == "Pooling":
-            part = module["path"]
-            if pathlib.PurePath(part).name != part or part == "..":
-                raise InputError(f"{path} names {shown(part)}, not a folder")
-            found += _modes(read_json(folder / part / "config.json"))
+    found, is_weighted = [], False
+    for name, part in _modules(folder):
+        if name == "WordWeights" and not found:
+            is_weighted = True
+        elif name == "Pooling":
+            found += _modes(read_json(part / "config.json"))
         elif name not in ("Transformer", "Normalize"):
             found.append(name)
     settings = folder / _SETTINGS_FILE
     key = "default_prompt_name"  # Of what they put before each text.
     if settings.exists() and (name := read_json(settings).get(key)):
         found.append(f"{key}={name}")
+    if is_weighted:
+        found = ["weighted_mean"] if found == ["mean"] else [*found, "weights"]
     for pooling in POOLINGS:
         if found == [pooling]:
             return pooling
     raise InputError(
         f"{path}: {', '.join(map(shown, found)) or 'no pooling'} is not "
-        f"supported, only {' or '.join(POOLINGS)} pooling; give one of them as "
-        "pooling to compute that instead"
+        f"supported, only {', '.join(POOLINGS[:-1])} or {POOLINGS[-1]} "
+        "pooling; give one of them as pooling to compute that instead"
     )
+
+
+def read_token_weights(folder: pathlib.Path) -> np.ndarray | None:
+    """Returns the weights of a `WordWeights`, float32 `[pieces]`, or None.
+
+    Raises:
+      InputError: if a file cannot be read, or has no such weights.
+    """
+    if not (folder / MODULES_FILE).exists():
+        return None
+    for name, part in _modules(folder):
+        if name == "WordWeights":
+            path = part / _WEIGHTS_FILE
+            file = open_safetensors(path)
+            shape = file.shapes.get(_WEIGHTS, ())
+            if len(shape) != 2 or shape[1] != 1:
+                raise InputError(
+                    f"{path}: {_WEIGHTS} has shape {list(shape)}, not "
+                    "[pieces, 1]; save the model with sentence-transformers"
+                )
+            return file.read(_WEIGHTS)[:, 0].astype(np.float32)
+    return None
+
+
+def _modules(folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
+    """Returns the class and the folder of each module in `modules.json`."""
+    path = folder / MODULES_FILE
+    modules = parse_json(read_bytes(path), str(path))
+    check_type(modules, list[_Module], str(path))
+    found = []
+    for module in modules:
+        name, part = module["type"].rpartition(".")[2], module["path"]
+        if part and (pathlib.PurePath(part).name != part or part == ".."):
+            raise InputError(f"{path} names {shown(part)}, not a folder")
+        found.append((name, folder / part))
+    return found
 
 
 def default_pooling(folder: pathlib.Path) -> _Pooling:
@@ -113,7 +183,7 @@ def _modes(config: Mapping[str, Any]) -> list[Any]:
     """Returns the poolings in the config of a `Pooling`."""
     modes = config.get("pooling_mode")
     if modes is None:
-        names = {setting: name for name, setting in POOLINGS.items()}
+        names = {setting: name for name, setting in _SETTINGS.items()}
         modes = [
             names.get(setting, setting)
             for setting, value in config.items()

@@ -47,16 +47,23 @@ def segment_masks(mask, types):
     return first * after_cls, second
 
 
-def mean_pooling(states, mask):
+def mean_pooling(states, mask, weights=None):
     """Returns the mean of token states where a mask is 1.
 
     Args:
       states: token states `[batch, seq, hidden]`.
       mask: 1 for the tokens to average, else 0, `[batch, seq]`.
+      weights: positive weights of the tokens, `[batch, seq]`; None for equal
+        ones.
 
     Returns:
       float32 `[batch, hidden]`; zeros for rows whose mask has no 1.
     """
-    weights = ops.expand_dims(ops.cast(mask, "float32"), -1)
-    total = ops.sum(ops.cast(states, "float32") * weights, axis=1)
-    return total / ops.maximum(ops.sum(weights, axis=1), 1.0)
+    shares = ops.expand_dims(ops.cast(mask, "float32"), -1)
+    if weights is not None:
+        shares *= ops.expand_dims(ops.cast(weights, "float32"), -1)
+    total = ops.sum(ops.cast(states, "float32") * shares, axis=1)
+    norm = ops.sum(shares, axis=1)
+    if weights is None:
+        return total / ops.maximum(norm, 1.0)
+    return total / ops.where(norm > 0, norm, 1.0)

@@ -220,19 +220,21 @@ class AlbertEncoder(AlbertModel):
             states = states[:, 0]
         return self.pool(states)
 
-    def mean_output(self, inputs, training=False):
+    def mean_output(self, inputs, training=False, weights=None):
         """Returns the mean of the last layer over all tokens of a row.
 
         Args:
           inputs: the input dict; rows of one sequence.
           training: whether to apply dropout.
+          weights: weights of the tokens, `[batch, seq]`; None for equal ones.
 
         Returns:
           float32 `[batch, hidden]`.
         """
         inputs = sequence_inputs(inputs, ENCODER_INPUTS)
         outputs, layout = self.blocks(inputs, training=training)
-        return mean_pooling(layout.restore(outputs[-1]), inputs["input_mask"])
+        states = layout.restore(outputs[-1])
+        return mean_pooling(states, inputs["input_mask"], weights)
 
     def pool(self, first_states):
         """First-token states `[..., hidden]` -> pooled output, same shape."""

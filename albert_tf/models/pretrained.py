@@ -165,14 +165,14 @@ def _float32(variable) -> np.ndarray:
 def write_pretrained(
     checkpoint: Checkpoint,
     folder: str | os.PathLike[str],
-    files: Mapping[str, str] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
 ) -> None:
     """Writes a model to a folder in one step, keeping unrelated files.
 
     Args:
       checkpoint: the model.
       folder: the folder; it may exist.
-      files: additional text files, path in the folder -> content.
+      files: additional files, path in the folder -> content, text or bytes.
 
     Raises:
       InputError: if the folder is that of a run, or cannot be written to.
@@ -188,7 +188,9 @@ def write_pretrained(
             write_huggingface(checkpoint, new)
             for name, content in (files or {}).items():
                 (new / name).parent.mkdir(exist_ok=True)
-                (new / name).write_text(content, "utf-8")
+                if isinstance(content, str):
+                    content = content.encode()
+                (new / name).write_bytes(content)
             replace_folder(new, folder, marker=CONFIG_FILE)
     except StorageError:
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import tensorflow as tf
@@ -27,10 +27,16 @@ from albert_tf.pipelines.fill_mask import FillMask
 from albert_tf.pipelines.pipeline import Pipeline, check_items
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.runtimes.config import Runtime
-from albert_tf.text.base_tokenizer import text_list
+from albert_tf.text.base_tokenizer import Tokenizer, text_list
+from albert_tf.text.sentencepiece_model import piece_probabilities
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 # How to combine token states to the vector of a text; see `SentenceEmbedder`.
-Pooling = Literal["mean", "cls", "pooler"]
+Pooling = Literal["mean", "weighted_mean", "cls", "pooler"]
+
+# The a of Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence
+# Embeddings".
+_SIF = 1e-3
 
 
 class SentenceEmbedder(Pipeline):
@@ -49,8 +55,11 @@ class SentenceEmbedder(Pipeline):
         `max_seq_length` of the training. Or a `FillMask`, whose encoder is
         used, so that its weights are in memory once.
       pooling: "mean": mean of the last layer over all tokens, which works best
-        without fine-tuning and is what embeddings are trained with; "cls":
-        last layer at `[CLS]`; "pooler": the pooled output, which was trained to
+        without fine-tuning and is what embeddings are trained with;
+        "weighted_mean": the same, with weights for tokens: those of a folder of
+        sentence-transformers, else smooth inverse frequencies (see
+        `sif_weights`), which compare better without fine-tuning; "cls": last
+        layer at `[CLS]`; "pooler": the pooled output, which was trained to
         predict the sentence order. None for that of a folder of
         sentence-transformers, and "mean" for any other model.
       normalize: whether to scale vectors to length 1.
@@ -73,9 +82,10 @@ class SentenceEmbedder(Pipeline):
         dtype: str | None = None,
         runtime: Runtime = "keras",
     ):
-        if pooling not in (None, "mean", "cls", "pooler"):
+        if pooling is not None and pooling not in get_args(Pooling):
             raise InputError(
-                f"pooling={pooling!r} must be 'mean', 'cls' or 'pooler'"
+                f"pooling={pooling!r} must be one of "
+                f"{', '.join(get_args(Pooling))}"
             )
         needed = "pooler" if pooling == "pooler" else None
         super().__init__(batch_size, runtime)
@@ -106,11 +116,30 @@ class SentenceEmbedder(Pipeline):
             pooling = sentence_transformers.default_pooling(self._source)
         self._pooling = pooling
         self._normalize = normalize
+        self._token_weights = None
+        if pooling == "weighted_mean":
+            self._token_weights = self._weights()
         self._predict = self._predictor(
             functools.partial(
-                _vectors, pooling=self._pooling, normalize=normalize
+                _vectors,
+                pooling=pooling,
+                normalize=normalize,
+                token_weights=self._token_weights,
             )
         )
+
+    def _weights(self) -> np.ndarray:
+        """Returns the weights of the tokens of a weighted mean."""
+        weights = sentence_transformers.read_token_weights(self._source)
+        if weights is None:
+            weights = sif_weights(self._tokenizer)
+        if len(weights) != self._tokenizer.vocab_size:
+            raise InputError(
+                f"{self._source} has weights of {len(weights):,} tokens, but "
+                f"its vocabulary has {self._tokenizer.vocab_size:,}; give "
+                "another pooling, such as mean"
+            )
+        return weights
 
     def _share(self, fill: FillMask) -> None:
         """Takes the encoder of a `FillMask`, without loading it again."""
@@ -163,6 +192,8 @@ class SentenceEmbedder(Pipeline):
             pooling=self._pooling,
             normalize=self._normalize,
             max_length=self._max_length,
+            tokenizer=self._tokenizer,
+            token_weights=self._token_weights,
         )
         write_pretrained(checkpoint_of(self._model), folder, files)
 
@@ -188,12 +219,41 @@ class SentenceEmbedder(Pipeline):
         return first @ second.T
 
 
+def sif_weights(tokenizer: Tokenizer) -> np.ndarray:
+    """Returns weights by smooth inverse frequency (Arora et al. 2017).
+
+    They are a / (a + p) with a = 0.001 and the probability p of a piece, which
+    a unigram vocabulary has. Special tokens weigh as little as the most
+    frequent piece. The common component is not removed.
+
+    Args:
+      tokenizer: the tokenizer.
+
+    Returns:
+      float32 `[vocab_size]`.
+
+    Raises:
+      InputError: if the vocabulary has no probabilities.
+    """
+    probabilities = None
+    if isinstance(tokenizer, AlbertTokenizer):
+        probabilities = piece_probabilities(tokenizer.model_bytes)
+    if probabilities is None:
+        raise InputError(
+            "pooling=weighted_mean needs the probabilities of a unigram "
+            "SentencePiece vocabulary, and this model has another one; use "
+            "mean"
+        )
+    return (_SIF / (_SIF + probabilities)).astype(np.float32)
+
+
 def _vectors(
     model: AlbertEncoder,
     batch: Mapping[str, tf.Tensor],
     *,
     pooling: Pooling,
     normalize: bool,
+    token_weights: np.ndarray | None,
 ) -> dict[str, tf.Tensor]:
     if pooling == "pooler":
         vectors = model.pooled_output(batch)
@@ -201,7 +261,10 @@ def _vectors(
         first = tf.zeros([tf.shape(batch["input_mask"])[0], 1], tf.int32)
         vectors = model.states_at(batch, first)[:, 0]
     else:
-        vectors = model.mean_output(batch)
+        weights = None
+        if token_weights is not None:
+            weights = tf.gather(token_weights, batch["input_word_ids"])
+        vectors = model.mean_output(batch, weights=weights)
     vectors = tf.cast(vectors, tf.float32)
     if normalize:
         vectors = tf.math.l2_normalize(vectors, -1)

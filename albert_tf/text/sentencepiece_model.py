@@ -105,6 +105,29 @@ def check_model(content: bytes) -> None:
     _check_charsmap(model.denormalizer_spec.precompiled_charsmap)
 
 
+def piece_probabilities(content: bytes) -> np.ndarray | None:
+    """Returns the probability of each piece under a unigram model.
+
+    Scores of a unigram model are logarithms of probabilities (Kudo 2018,
+    arXiv:1804.10959). Pieces that the model does not score, such as special
+    ones, count as the most frequent one.
+
+    Args:
+      content: a serialized SentencePiece model.
+
+    Returns:
+      float64 `[pieces]`, or None if the model is of another type.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
+        return None
+    scored = np.array([p.type == p.NORMAL for p in model.pieces])
+    scores = np.array([p.score for p in model.pieces], np.float64)
+    found = np.exp(np.minimum(scores, 0.0))
+    found[~scored] = found[scored].max(initial=0.0)
+    return found
+
+
 def _piece_sizes(content: bytes) -> Iterator[int]:
     """Yields the size of each piece in a serialized model, without parsing it.
 

@@ -487,7 +487,7 @@ BAD_INPUT = {
         ("--model=start --pair=x", "--pair requires --text"),
         ("--model=start --text=x --pair=y --output=x.npy", "as text, not as"),
         ("--model=start --input=empty", "empty has no text"),
-        ("--model=start --text=x --pooling=max", "must be one of mean, cls"),
+        ("--model=start --text=x --pooling=max", "must be one of mean, weigh"),
         ("--model=start --text=x --output=new/x.npy", "new"),
         ("--model=start --text=x --output=x.xlsx", XLSX),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),

@@ -3,18 +3,33 @@
 import json
 import math
 
+import numpy as np
 import pytest
+import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.interop.sentence_transformers import (
     read_max_length,
     read_pooling,
+    read_token_weights,
     settings_files,
 )
 
 TRANSFORMER = {"type": "sentence_transformers.models.Transformer", "path": ""}
 POOLING = {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}
+WEIGHTS = {"type": "x.WordWeights", "path": "3_WordWeights"}
 DENSE = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+
+
+CLS = {"pooling": "cls", "normalize": True, "max_length": 9}
+
+
+def write(folder, files):
+    """Writes the files of `settings_files`."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        content = content.encode() if isinstance(content, str) else content
+        (folder / path).write_bytes(content)
 
 
 @pytest.fixture
@@ -57,6 +72,8 @@ def test_pooling(make, config, pooling):
             "'pooling_mode_mean_sqrt_len_tokens' is not",
         ),
         ({"pooling_mode": "cls"}, [POOLING, DENSE], "'cls', 'Dense' is not"),
+        ({"pooling_mode": "cls"}, [WEIGHTS, POOLING], "'cls', 'weights' is"),
+        ({"pooling_mode": "mean"}, [POOLING, WEIGHTS], "'WordWeights' is not"),
         ({"pooling_mode": "cls"}, [TRANSFORMER], "no pooling is not supported"),
         ({}, [{**POOLING, "path": "../1"}], "names '../1', not a folder"),
         ({}, [{**POOLING, "path": ".."}], "names '..', not a folder"),
@@ -90,7 +107,7 @@ def test_length_without_room_for_a_text_is_refused(tmp_path):
         read_max_length(tmp_path)
 
 
-def test_length(tmp_path):
+def test_length(tmp_path, tokenizer):
     assert read_max_length(tmp_path) == math.inf
     (tmp_path / "tokenizer_config.json").write_text(
         '{"model_max_length": 1e30}'
@@ -98,9 +115,22 @@ def test_length(tmp_path):
     assert read_max_length(tmp_path) == 1e30
     (tmp_path / "sentence_bert_config.json").write_text("{}")
     assert read_max_length(tmp_path) == 1e30
-    files = settings_files(8, pooling="cls", normalize=True, max_length=9)
-    for path, content in files.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(content)
+    write(tmp_path, settings_files(8, **CLS, tokenizer=tokenizer))
     assert read_max_length(tmp_path) == 9
     assert read_pooling(tmp_path) == "cls"
+    assert read_token_weights(tmp_path) is None
+
+
+def test_token_weights(tmp_path, tokenizer):
+    weights = np.linspace(0, 1, tokenizer.vocab_size, dtype=np.float32)
+    settings = {**CLS, "pooling": "weighted_mean", "token_weights": weights}
+    write(tmp_path, settings_files(8, **settings, tokenizer=tokenizer))
+    assert read_pooling(tmp_path) == "weighted_mean"
+    np.testing.assert_array_equal(read_token_weights(tmp_path), weights)
+    path = tmp_path / "1_WordWeights/model.safetensors"
+    safetensors.numpy.save_file({"emb_layer.weight": weights}, path)
+    with pytest.raises(InputError, match=r"shape \[\d+\], not \[pieces, 1\]"):
+        read_token_weights(tmp_path)
+    path.unlink()
+    with pytest.raises(InputError, match=r"model\.safetensors"):
+        read_token_weights(tmp_path)

@@ -40,6 +40,22 @@ def test_mean_of_tokens():
         np.testing.assert_allclose(found[row], expected, rtol=1e-6, atol=1e-7)
 
 
+def test_weighted_mean_of_tokens():
+    rng = np.random.default_rng(0)
+    states = rng.normal(0, 1, (5, 10, 4)).astype("float32")
+    weights = rng.uniform(0, 0.1, (5, 10)).astype("float32")
+    mask = segment_masks(MASK, TYPES)[0]
+    found = np.asarray(mean_pooling(states, mask, weights))
+    for row, places in enumerate(FIRST):
+        expected = np.zeros(4)
+        if places:
+            expected = np.average(
+                states[row, places], axis=0, weights=weights[row, places]
+            )
+        # Quotients of small sums in float32.
+        np.testing.assert_allclose(found[row], expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("packed", [True, False])
 def test_classifier_of_pair_features(config, packed):
     config = config.replace(max_position_embeddings=16)

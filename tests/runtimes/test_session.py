@@ -1,11 +1,13 @@
 import importlib.util
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import albert_tf
 from albert_tf.errors import InputError
+from albert_tf.pipelines.sentence_embedder import Pooling
 from albert_tf.runtimes.config import choose_runtime
 
 TEXTS = ["A reader came.", "He left, and nobody saw him again.", ""]
@@ -61,7 +63,7 @@ def test_pipelines_are_equal(checkpoint, assert_close, runtime):
         assert_close(found, expected)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+@pytest.mark.parametrize("pooling", get_args(Pooling))
 def test_poolings_are_equal(checkpoint, runtime, pooling):
     settings = {"pooling": pooling, "normalize": False}
     expected = albert_tf.SentenceEmbedder(checkpoint, **settings)(TEXTS)

@@ -48,7 +48,7 @@ def test_it_opens_the_folder_with_mean_pooling(folder, theirs):
     )
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("pooling", ["mean", "weighted_mean", "cls"])
 @pytest.mark.parametrize("normalize", [True, False])
 def test_it_opens_a_saved_embedder(
     peer, checkpoint, tmp_path, pooling, normalize
@@ -78,6 +78,26 @@ def test_its_models_open(peer, checkpoint, tmp_path, pooling):
     texts = [*TEXTS, "The name of a class. " * 20]
     np.testing.assert_allclose(
         ours(texts), theirs.encode(texts), rtol=0, atol=1e-5
+    )
+
+
+def test_its_word_weights_open(peer, checkpoint, tokenizer, tmp_path):
+    models = peer.sentence_transformer.modules
+    transformer = models.Transformer(str(checkpoint))
+    pieces = [tokenizer.id_to_piece(i) for i in range(tokenizer.vocab_size)]
+    weights = np.random.default_rng(0).uniform(0, 3, len(pieces)).tolist()
+    theirs = peer.SentenceTransformer(
+        modules=[
+            transformer,
+            models.WordWeights(pieces, dict(zip(pieces, weights, strict=True))),
+            models.Pooling(transformer.get_embedding_dimension(), "mean"),
+        ],
+        device="cpu",
+    )
+    theirs.save(str(tmp_path / "theirs"))
+    ours = SentenceEmbedder(tmp_path / "theirs", normalize=False)
+    np.testing.assert_allclose(
+        ours(TEXTS), theirs.encode(TEXTS), rtol=0, atol=1e-5
     )
 
 
