@@ -155,7 +155,14 @@ def read_token_weights(folder: pathlib.Path) -> np.ndarray | None:
                     f"{path}: {_WEIGHTS} has shape {list(shape)}, not "
                     "[pieces, 1]; save the model with sentence-transformers"
                 )
-            return file.read(_WEIGHTS)[:, 0].astype(np.float32)
+            weights = file.read(_WEIGHTS)[:, 0].astype(np.float32)
+            if not (np.isfinite(weights) & (weights >= 0)).all():
+                raise InputError(
+                    f"{path}: {_WEIGHTS} has weights that are negative or not "
+                    "finite, of which there is no mean; give another pooling, "
+                    "such as mean"
+                )
+            return weights
     return None
 
 

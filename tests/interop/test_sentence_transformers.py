@@ -131,6 +131,13 @@ def test_token_weights(tmp_path, tokenizer):
     safetensors.numpy.save_file({"emb_layer.weight": weights}, path)
     with pytest.raises(InputError, match=r"shape \[\d+\], not \[pieces, 1\]"):
         read_token_weights(tmp_path)
+    for bad in (-1, np.nan, np.inf):
+        weights[3] = bad
+        safetensors.numpy.save_file(
+            {"emb_layer.weight": weights[:, None]}, path
+        )
+        with pytest.raises(InputError, match="negative or not finite"):
+            read_token_weights(tmp_path)
     path.unlink()
     with pytest.raises(InputError, match=r"model\.safetensors"):
         read_token_weights(tmp_path)
