@@ -20,10 +20,12 @@ TASK.train.npz and TASK.dev.npz have the tokens of all texts without padding
 (`ids`), the length of each text and the place where its second segment begins,
 labels or positions, and in development sets `gold`.
 
-`score` prints a table of two scores, medians and standard deviations of the
+`score` prints a table of three scores, medians and standard deviations of the
 seeds: as `albert finetune --dev_selection=half`, where half of the development
-set selects the epoch and the other half is scored; and of all of it after the
-last epoch, the only one of questions, which need `--squad` and `--tokenizer`.
+set selects the epoch and the other half is scored; the mean of this score and
+that of the first half with the epoch that the other half selects; and of the
+whole set after the last epoch, the only one of questions, which need `--squad`
+and `--tokenizer`.
 """
 
 import argparse
@@ -199,7 +201,7 @@ def write(flags):
 
 
 def score_logits(name, gold, epochs):
-    """Returns scores of each seed: held half at the best epoch, whole at last.
+    """Returns scores of each seed: of one half, both halves and the whole set.
 
     Args:
       name: name of the task.
@@ -220,7 +222,7 @@ def score_logits(name, gold, epochs):
         DevSet(examples=examples, features=features, selection=selection)
         for selection in ("half", "whole")
     )
-    held, last = [], []
+    held, both, last = [], [], []
     for seed in range(len(epochs[0])):
         logged = []
         for logits in epochs:
@@ -232,8 +234,16 @@ def score_logits(name, gold, epochs):
             logged.append(half.evaluate(task_type, predictions))
         best = max(logged, key=lambda x: rank(metric, x[metric], x["loss"]))
         held.append(half.reported(best))
+        # The halves in each other's place.
+        swapped = max(
+            logged,
+            key=lambda x: rank(
+                metric, half.reported(x)[metric], half.reported(x)["loss"]
+            ),
+        )
+        both.append({n: (x + swapped[n]) / 2 for n, x in held[-1].items()})
         last.append(whole.evaluate(task_type, predictions))
-    return held, last
+    return held, both, last
 
 
 def score_squad(flags, epochs):
@@ -279,16 +289,16 @@ def score(flags):
         with np.load(path) as file:
             epochs = list(file.values())
         if name == "squad1.1":
-            held, last = [], score_squad(flags, epochs)
+            scores = [], [], score_squad(flags, epochs)
         elif name in LENGTHS:
             with np.load(flags.features / f"{name}.dev.npz") as file:
-                held, last = score_logits(name, file["gold"], epochs)
+                scores = score_logits(name, file["gold"], epochs)
         else:
             raise InputError(f"{path}: the name does not begin with a task's")
-        columns = [described(name, scores) for scores in (held, last)]
+        columns = [described(name, column) for column in scores]
         rows.append([path.stem, str(len(epochs[0])), *columns])
     print(f"- `{report.command()}`\n")
-    header = ["job", "seeds", "half", "whole, last epoch"]
+    header = ["job", "seeds", "half", "both halves", "whole, last epoch"]
     print(report.table(header, rows))
 
 

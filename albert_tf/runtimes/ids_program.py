@@ -60,8 +60,8 @@ def encoder_program(
 ) -> IdsProgram:
     """Returns a program that computes vectors of texts and tokens.
 
-    Its outputs are `mean_output`, which is what `SentenceEmbedder` returns,
-    `pooled_output` and `sequence_output`.
+    Its outputs are `mean_output`, which is what `SentenceEmbedder` returns with
+    `pooling="mean"`, `pooled_output` and `sequence_output`.
 
     Args:
       model: the encoder. Without a pooler, there is no `pooled_output`.
