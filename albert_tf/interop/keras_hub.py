@@ -35,7 +35,7 @@ from albert_tf.text.character_map import (
     with_own_normalizer,
 )
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import check_settings
+from albert_tf.text.tokenizer_config import check_settings
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 _logger = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ class AlbertTokenizer(Tokenizer):
     digit and a comma are split (`split_digit_commas`). As in Google's code, a
     special token such as `[MASK]` in a text is split into pieces like any other
     text, unless `match_special_tokens` is set, as it is for Hugging Face
-    checkpoints. `HUGGING_FACE_SLOW` in `tokenizer_files.py` holds the settings
+    checkpoints. `HUGGING_FACE_SLOW` in `tokenizer_config.py` holds the settings
     that reproduce Hugging Face's slow tokenizer. Settings are arguments of
     `from_file`, `from_pretrained` and `with_settings`. For example:
 

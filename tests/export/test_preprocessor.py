@@ -7,7 +7,7 @@ import tensorflow as tf
 from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
 
 TEXTS = [
     "The movie was not bad.",

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import (
+from albert_tf.text.tokenizer_config import (
     HUGGING_FACE_SLOW,
     HUGGING_FACE_SLOW_WORDPIECE,
-    load_tokenizer,
 )
+from albert_tf.text.tokenizer_files import load_tokenizer
 
 pytestmark = pytest.mark.peer
 

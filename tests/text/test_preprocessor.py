@@ -9,7 +9,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
 
 OPTIONS = [
     {},

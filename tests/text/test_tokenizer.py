@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
 from albert_tf.text.tokens import (
     LONGEST_RUN,
     LONGEST_SEGMENT,

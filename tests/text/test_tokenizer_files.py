@@ -5,12 +5,11 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import (
+from albert_tf.text.tokenizer_config import (
     HUGGING_FACE_SLOW,
     HUGGING_FACE_SLOW_WORDPIECE,
-    load_tokenizer,
-    tokenizer_files,
 )
+from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
 from albert_tf.text.tokenizer_json import tokenizer_json
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 

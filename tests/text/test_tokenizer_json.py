@@ -8,7 +8,8 @@ import re
 import pytest
 
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW, tokenizer_files
+from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 

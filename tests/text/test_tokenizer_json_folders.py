@@ -17,11 +17,8 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import folder_vocabulary
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import (
-    HUGGING_FACE_SLOW,
-    huggingface_files,
-    load_tokenizer,
-)
+from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_files import huggingface_files, load_tokenizer
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON
 
 DATA = pathlib.Path(__file__).parent / "data" / "tokenizer_json"

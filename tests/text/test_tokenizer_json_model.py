@@ -13,7 +13,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
 from albert_tf.text.tokenizer_json_reader import read_tokenizer_json
 

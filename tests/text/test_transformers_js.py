@@ -6,11 +6,11 @@ import unicodedata
 import pytest
 
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import (
+from albert_tf.text.tokenizer_config import (
     HUGGING_FACE_SLOW,
     HUGGING_FACE_SLOW_WORDPIECE,
-    tokenizer_files,
 )
+from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.text.tokenizer_json import tokenizer_json, wordpiece_json
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
