@@ -34,6 +34,7 @@ from albert_tf.cli.flags import CommandFlags
 from albert_tf.config import AlbertConfig, named_config, parse_overrides
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
+from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import check_settings, described, setting
 from albert_tf.training.config import Precision
@@ -111,8 +112,8 @@ class AnalyzeFlags:
     )
     spm_model_file: str | None = setting(
         None,
-        "SentencePiece model or WordPiece vocab.txt of records without a "
-        "manifest, such as Google's.",
+        "SentencePiece model or WordPiece vocab.txt, or albert_tiny_en, of "
+        "records without a manifest, such as Google's.",
         group=_DATA,
     )
     max_texts: int = setting(
@@ -232,7 +233,9 @@ def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
 
     tokenizer = None
     if given.spm_model_file is not None:
-        tokenizer = AlbertTokenizer.from_file(given.spm_model_file)
+        tokenizer = AlbertTokenizer.from_file(
+            vocabulary_path(given.spm_model_file)
+        )
     records = open_records(paths, given.split)
     if given.output is not None:
         files = [file.path for file in records.files[records.split]]

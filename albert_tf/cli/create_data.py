@@ -20,7 +20,7 @@ from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.documents import describe_oddities
 from albert_tf.data.order_shortcuts import describe_shortcuts, is_leak
 from albert_tf.errors import InputError, counted
-from albert_tf.pretrained_models import local_or_packaged
+from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.settings import described, setting
 
 
@@ -73,7 +73,6 @@ def main(flags: CommandFlags) -> None:
     from albert_tf.data.create_data import create_pretraining_data
     from albert_tf.data.manifest import read_manifest
     from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-    from albert_tf.text.tokenizer_files import MODEL_FILE
 
     text = flags.build(TokenizerFlags)
     # Their defaults depend on the tokenizer: SentencePiece or WordPiece.
@@ -81,11 +80,10 @@ def main(flags: CommandFlags) -> None:
         name: getattr(text, name)
         for name in flags.given("strip_accents", "digit_comma")
     }
-    vocabulary = local_or_packaged(text.spm_model_file)
-    if vocabulary != text.spm_model_file:
-        vocabulary = os.path.join(vocabulary, MODEL_FILE)
     tokenizer = AlbertTokenizer.from_file(
-        vocabulary, do_lower_case=text.do_lower_case, **settings
+        vocabulary_path(text.spm_model_file),
+        do_lower_case=text.do_lower_case,
+        **settings,
     )
     config = flags.build(PretrainingDataConfig, tokenizer=tokenizer)
     pipeline = flags.build(BeamFlags)

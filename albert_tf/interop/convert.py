@@ -15,6 +15,7 @@ from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.vocabulary_transfer import transfer_vocabulary
+from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.settings import takes
 from albert_tf.text.normalizer import CASE_SETTINGS
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -142,7 +143,7 @@ def _with_vocabulary(
     """Gives a checkpoint the vocabulary of a file; its case settings stay."""
     settings = checkpoint.tokenizer.settings if checkpoint.tokenizer else {}
     case = {x: y for x, y in settings.items() if x in CASE_SETTINGS}
-    tokenizer = AlbertTokenizer.from_file(path, **case)
+    tokenizer = AlbertTokenizer.from_file(vocabulary_path(path), **case)
     return transfer_vocabulary(checkpoint, tokenizer)
 
 

@@ -44,7 +44,8 @@ class ConvertConfig:
     )
     spm_model_file: str | os.PathLike[str] | None = setting(
         None,
-        "Another vocabulary: a SentencePiece model or WordPiece vocab.txt. "
+        "Another vocabulary: a SentencePiece model, a WordPiece vocab.txt or "
+        "albert_tiny_en, that of the packaged model. "
         "Pieces that are new start with the mean of their parts' embeddings.",
     )
     config: AlbertConfig | None = setting(

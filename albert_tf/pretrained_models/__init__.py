@@ -10,6 +10,7 @@ from importlib import resources
 
 # The model of pipelines that are not given one.
 DEFAULT = "albert_tiny_en"
+_VOCABULARY = "spiece.model"
 
 
 def packaged_names() -> list[str]:
@@ -30,3 +31,11 @@ def local_or_packaged(name: str | os.PathLike[str]) -> str:
     if name in packaged_names() and not os.path.exists(name):
         return str(resources.files(__name__) / name)
     return name
+
+
+def vocabulary_path(name: str | os.PathLike[str]) -> str:
+    """Returns the vocabulary file of the packaged model `name`, or `name`."""
+    path = local_or_packaged(name)
+    if path == os.fspath(name):
+        return path
+    return os.path.join(path, _VOCABULARY)
