@@ -126,8 +126,10 @@ def read_pooling(folder: pathlib.Path) -> _Pooling:
     if settings.exists() and (name := read_json(settings).get(key)):
         found.append(f"{key}={name}")
     if is_weighted:
-        found = ["weighted_mean"] if found == ["mean"] else [*found, "weights"]
-    for pooling in POOLINGS:
+        if found == ["mean"]:
+            return "weighted_mean"
+        found.append("WordWeights")
+    for pooling in _SETTINGS:
         if found == [pooling]:
             return pooling
     raise InputError(

@@ -72,7 +72,12 @@ def test_pooling(make, config, pooling):
             "'pooling_mode_mean_sqrt_len_tokens' is not",
         ),
         ({"pooling_mode": "cls"}, [POOLING, DENSE], "'cls', 'Dense' is not"),
-        ({"pooling_mode": "cls"}, [WEIGHTS, POOLING], "'cls', 'weights' is"),
+        (
+            {"pooling_mode": "cls"},
+            [WEIGHTS, POOLING],
+            "'cls', 'WordWeights' is",
+        ),
+        ({"pooling_mode": "weighted_mean"}, [POOLING], "'weighted_mean' is"),
         ({"pooling_mode": "mean"}, [POOLING, WEIGHTS], "'WordWeights' is not"),
         ({"pooling_mode": "cls"}, [TRANSFORMER], "no pooling is not supported"),
         ({}, [{**POOLING, "path": "../1"}], "names '../1', not a folder"),
