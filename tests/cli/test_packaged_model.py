@@ -37,7 +37,6 @@ _STEPS = "--num_train_steps=2 --train_batch_size=4 --log_steps=1"
         f"fill-mask --model={NAME} --input=texts.txt",
         f"convert --input={NAME} --output=huggingface",
         f"convert --input={NAME} --spm_model_file={NAME} --output=the_same",
-        f"analyze data data --spm_model_file={NAME} --examples=1",
         f"export --kind=encoder --model={NAME} --output=encoder",
         f"evaluate --run={NAME} --input=data --max_eval_steps=2",
         f"analyze similarity {NAME} --input=texts.txt",
