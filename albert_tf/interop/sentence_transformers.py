@@ -21,7 +21,6 @@ from albert_tf.text.tokenizer_files import SETTINGS_FILE
 MODULES_FILE = "modules.json"
 _LENGTH_FILE = "sentence_bert_config.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
-_WEIGHTS_FOLDER = "1_WordWeights"
 _WEIGHTS_FILE = "model.safetensors"
 _WEIGHTS = "emb_layer.weight"
 # As releases before 6 named the classes, which later ones read, too.
@@ -85,17 +84,17 @@ def settings_files(
     if token_weights is None:
         return texts
     pieces = [tokenizer.id_to_piece(i) for i in range(tokenizer.vocab_size)]
-    weights = token_weights.astype(np.float32)[: len(pieces)]
     config = {
         "vocab": pieces,
-        "word_weights": dict(zip(pieces, weights.tolist(), strict=True)),
+        "word_weights": dict(zip(pieces, token_weights.tolist(), strict=True)),
         "unknown_word_weight": 1,
     }
+    folder = folders[names.index("WordWeights")]
     return {
         **texts,
-        f"{_WEIGHTS_FOLDER}/config.json": json.dumps(config) + "\n",
-        f"{_WEIGHTS_FOLDER}/{_WEIGHTS_FILE}": safetensors.numpy.save(
-            {_WEIGHTS: weights[:, None]}
+        f"{folder}/config.json": json.dumps(config) + "\n",
+        f"{folder}/{_WEIGHTS_FILE}": safetensors.numpy.save(
+            {_WEIGHTS: token_weights[:, None]}
         ),
     }
 

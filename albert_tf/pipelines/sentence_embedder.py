@@ -54,14 +54,13 @@ class SentenceEmbedder(Pipeline):
         --task=embedding` gives the trained vectors, of texts up to the
         `max_seq_length` of the training. Or a `FillMask`, whose encoder is
         used, so that its weights are in memory once.
-      pooling: "mean": mean of the last layer over all tokens, which works best
-        without fine-tuning and is what embeddings are trained with;
-        "weighted_mean": the same, with weights for tokens: those of a folder of
-        sentence-transformers, else smooth inverse frequencies (see
-        `sif_weights`), which compare better without fine-tuning; "cls": last
-        layer at `[CLS]`; "pooler": the pooled output, which was trained to
-        predict the sentence order. None for that of a folder of
-        sentence-transformers, and "mean" for any other model.
+      pooling: "mean": mean of the last layer over all tokens, which is what
+        embeddings are trained with; "weighted_mean": the same, with weights for
+        tokens: those of a folder of sentence-transformers, else smooth inverse
+        frequencies (see `sif_weights`), which compare better without
+        fine-tuning; "cls": last layer at `[CLS]`; "pooler": the pooled output,
+        which was trained to predict the sentence order. None for that of a
+        folder of sentence-transformers, and "mean" for any other model.
       normalize: whether to scale vectors to length 1.
       batch_size: batch size.
       dtype: precision, such as "mixed_bfloat16". Vectors are always float32.
