@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from albert_tf.exporting.config import ExportConfig as ExportConfig
     from albert_tf.exporting.export import export as export
     from albert_tf.exporting.hub_layer import HubLayer as HubLayer
-    from albert_tf.finetuning.config import (
-        EvaluateConfig as EvaluateConfig,
-    )
     from albert_tf.finetuning.config import FinetuneConfig as FinetuneConfig
     from albert_tf.finetuning.evaluate import evaluate as evaluate
+    from albert_tf.finetuning.evaluate_config import (
+        EvaluateConfig as EvaluateConfig,
+    )
     from albert_tf.finetuning.finetune import finetune as finetune
     from albert_tf.finetuning.multiple_choice.model import (
         AlbertMultipleChoice as AlbertMultipleChoice,
@@ -86,7 +86,7 @@ _MODULES = {
     "AlbertTokenizer": "text.sentencepiece_tokenizer",
     "AlbertWordPieceTokenizer": "text.wordpiece_tokenizer",
     "ConvertConfig": "interop.convert_config",
-    "EvaluateConfig": "finetuning.config",
+    "EvaluateConfig": "finetuning.evaluate_config",
     "ExportConfig": "exporting.config",
     "FillMask": "pipelines.fill_mask",
     "FinetuneConfig": "finetuning.config",

@@ -133,15 +133,6 @@ def _existing_parent(path: Path) -> pathlib.Path:
     return next(x for x in (path, *path.parents) if x.exists())
 
 
-def exists(path: Path) -> bool:
-    """Returns whether a file or folder exists."""
-    if is_remote(path):
-        import tensorflow as tf  # Only remote paths need it.
-
-        return tf.io.gfile.exists(os.fspath(path))
-    return os.path.exists(path)
-
-
 # Suffix of files that are being written; left behind by killed processes.
 PARTIAL = ".partial"
 

@@ -15,13 +15,7 @@ import uuid
 from collections.abc import Collection, Iterator
 
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    Path,
-    local_path,
-    output_path,
-    real_path,
-    writing,
-)
+from albert_tf.files import Path, local_path, output_path, real_path, writing
 from albert_tf.input_files import open_input
 
 # Neither a link nor a pipe, which in a shared folder may be another user's.

@@ -31,6 +31,15 @@ _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
+def exists(path: Path) -> bool:
+    """Returns whether a file or folder exists."""
+    if is_remote(path):
+        import tensorflow as tf  # Only remote paths need it.
+
+        return tf.io.gfile.exists(os.fspath(path))
+    return os.path.exists(path)
+
+
 def check_regular(path: Path) -> None:
     """Checks that a path that a library opens is not a pipe, device or socket.
 

@@ -160,3 +160,8 @@ def save_quantized(model, path: pathlib.Path) -> None:
         reduce_range=True,
         use_external_data_format=_is_large(model),
     )
+
+
+def format_of(kind: str) -> Format | None:
+    """Returns the format of an export's ONNX graph, if it is made from one."""
+    return FORMATS.get("onnx" if kind == "web" else kind)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data import create_data, record_batches, records
+from albert_tf.data import create_data, record_batches, record_order, records
 from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.record_checks import (
     PARSE_ERRORS,
@@ -204,8 +204,8 @@ def assert_refused(tmp_path, write_records):
 @pytest.fixture
 def small_groups(monkeypatch):
     """Gives a small corpus several shuffle buffers and groups."""
-    monkeypatch.setattr(record_batches, "SHUFFLE_BUFFER", 150)
-    for module in (record_batches, records):
+    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
+    for module in (record_order, record_batches, records):
         monkeypatch.setattr(module, "GROUP_RECORDS", 40)
 
 

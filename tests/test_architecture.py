@@ -106,13 +106,17 @@ def test_functions_take_at_most_eight_parameters(modules):
     assert not long
 
 
+# It runs where albert_tf cannot be imported, so that it is a file of its own.
+LONGER = {"export/check_program.py"}
+
+
 def test_files_are_as_long_as_their_idea():
     lengths = {
         str(path.relative_to(REPOSITORY)): len(path.read_text().splitlines())
         for folder in FOLDERS.values()
         for path in (REPOSITORY / folder).rglob("*.py")
     }
-    assert {name: n for name, n in lengths.items() if n > 600} == {}
+    assert {name for name, lines in lengths.items() if lines > 400} == LONGER
 
 
 def attributes_set_by(function):

@@ -91,7 +91,7 @@ def test_short_files_wait_for_each_other(tmp_path):
 
 HOLDER = """
 import sys, time
-from albert_tf.files import new_file
+from albert_tf.files import (new_file)
 with new_file(sys.argv[1]):
     print("locked", flush=True)
     time.sleep(2.5)

@@ -26,8 +26,8 @@ def no_network(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a hub was asked")
 
-    monkeypatch.setattr("albert_tf.interop.hubs._from_hugging_face", refuse)
-    monkeypatch.setattr("albert_tf.interop.hubs._from_kaggle", refuse)
+    monkeypatch.setattr("albert_tf.interop.hubs.from_hugging_face", refuse)
+    monkeypatch.setattr("albert_tf.interop.hubs.from_kaggle", refuse)
 
 
 def test_each_model_is_complete():

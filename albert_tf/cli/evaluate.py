@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.errors import InputError
-from albert_tf.finetuning.config import EvaluateConfig
+from albert_tf.finetuning.evaluate_config import EvaluateConfig
 from albert_tf.settings import setting
 
 

@@ -40,10 +40,7 @@ from albert_tf.finetuning.config import SourceConfig, column
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
 from albert_tf.finetuning.registry import make_task_type
-from albert_tf.finetuning.tables import (
-    TableWriter,
-    output_format,
-)
+from albert_tf.finetuning.table_writing import TableWriter, output_format
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import described, setting
 

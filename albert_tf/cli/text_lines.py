@@ -17,11 +17,8 @@ from typing import IO, Any, NoReturn
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, new_file
 from albert_tf.finetuning.examples import decoded_lines
-from albert_tf.finetuning.tables import (
-    Format,
-    TableWriter,
-    output_format,
-)
+from albert_tf.finetuning.table_writing import TableWriter, output_format
+from albert_tf.finetuning.tables import Format
 from albert_tf.input_files import open_input
 from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting

@@ -21,8 +21,7 @@ from albert_tf.data.data_config import (
 from albert_tf.data.documents import ODDITIES
 from albert_tf.data.text_files import TextPath, size_of
 from albert_tf.errors import InputError
-from albert_tf.files import exists
-from albert_tf.input_files import read_json, sha256, shown
+from albert_tf.input_files import exists, read_json, sha256, shown
 from albert_tf.schema import check_type
 
 MANIFEST_NAME = "manifest.json"

@@ -26,11 +26,11 @@ from albert_tf.data.text_files import TextPath, find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import (
     PathPatterns,
-    exists,
     local_path,
     split_patterns,
     write_atomically,
 )
+from albert_tf.input_files import exists
 
 # Names and weights have no slash or colon, so URLs and Windows paths that
 # contain a "=" do not match.

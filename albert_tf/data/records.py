@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -10,7 +9,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.dynamic_examples import ExampleSettings
 from albert_tf.data.manifest import SPLITS, find_any_manifest, reject_mixture
 from albert_tf.data.mixture import Corpus, find_corpora
+from albert_tf.data.record_baselines import compute_baselines
 from albert_tf.data.record_batches import (
-    GROUP_RECORDS,
     ReadConfig,
-    compute_quotas,
     masked_batches,
     text_batches,
 )
@@ -35,14 +33,13 @@ from albert_tf.data.record_checks import (
 )
 from albert_tf.data.record_files import (
     RecordFile,
-    Sample,
     check_one_format,
     check_one_vocabulary,
-    common_lengths,
     find_splits,
     group_by_corpus,
-    sample_files,
 )
+from albert_tf.data.record_order import GROUP_RECORDS, compute_quotas
+from albert_tf.data.record_samples import Sample, common_lengths, sample_files
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -172,7 +169,7 @@ class Records:
         """
         split = split or self.split
         files = self.files.get(split)
-        return _compute_baselines(
+        return compute_baselines(
             files or self.files[self.split], split, self.pair_task
         )
 
@@ -363,7 +360,7 @@ def pretraining_dataset(
       `[batch, seq]`, `masked_lm_positions`, `masked_lm_ids` `[batch,
       predictions]`, `sentence_order_labels` `[batch]` (1 = swapped), float32
       `masked_lm_weights` `[batch, predictions]`; all shapes are static in
-      training. With `pack`, those of `dynamic_examples.join_rows`.
+      training. With `pack`, those of `packed_rows.join_rows`.
 
     Raises:
       InputError: see `open_records`.
@@ -376,49 +373,3 @@ def pretraining_dataset(
         first_example=start_step * global_batch_size,
         training=training,
     )
-
-
-# Score of `measure_shortcuts` -> last part of the name of the baseline.
-_NAMES = {"punctuation_rule": "rule", "shallow_classifier": "shallow"}
-
-
-def _compute_baselines(
-    files: Sequence[RecordFile], split: str, pair_task: str
-) -> dict[str, float]:
-    manifests = [
-        manifest
-        for manifest in {id(x.manifest): x.manifest for x in files}.values()
-        if manifest and split in manifest["splits"]
-    ]
-    if not manifests or len(manifests) < len({id(x.manifest) for x in files}):
-        return {}
-    statistics = [manifest["splits"][split] for manifest in manifests]
-    scores = {
-        "mlm_unigram_accuracy": _mean(
-            [each["constant_guess_accuracy"] for each in statistics],
-            [each["counts"]["predictions"] for each in statistics],
-        )
-    }
-    if pair_task == "none":
-        return scores
-    labels: collections.Counter[str] = collections.Counter()
-    for each in statistics:
-        # Training draws both orders with the same probability.
-        labels.update(each.get("labels", {"0": 1, "1": 1}))
-    if total := sum(labels.values()):
-        scores[f"{pair_task}_chance"] = max(labels.values()) / total
-    shortcuts = [each.get("shortcuts", {}) for each in statistics]
-    for key, name in _NAMES.items():
-        known = [each for each in shortcuts if key in each]
-        if known:
-            scores[f"{pair_task}_{name}"] = _mean(
-                [each[key] for each in known], [each["pairs"] for each in known]
-            )
-    return scores
-
-
-def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    # A single number is not averaged, to keep it exact.
-    if len(values) == 1:
-        return values[0]
-    return float(np.dot(values, weights)) / max(1, sum(weights))

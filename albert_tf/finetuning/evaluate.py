@@ -9,8 +9,8 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
-from albert_tf.finetuning.config import EvaluateConfig
 from albert_tf.finetuning.data import Source, find_split, labelled_examples
+from albert_tf.finetuning.evaluate_config import EvaluateConfig
 from albert_tf.finetuning.predictor import (
     Predictions,
     Predictor,

@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.features import INPUTS, Features
 from albert_tf.finetuning.library_datasets import DatasetRows
-from albert_tf.finetuning.tables import Layout
+from albert_tf.finetuning.table_writing import Layout
 from albert_tf.finetuning.task_config import DEFAULT_SETTINGS, TaskConfig
 
 if TYPE_CHECKING:

@@ -13,14 +13,11 @@ from albert_tf.data.manifest import DATA_FILE, read_manifest_file
 from albert_tf.data.record_files import group_by_corpus
 from albert_tf.data.records import Records, open_records
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, exists, is_remote
-from albert_tf.input_files import read_json
+from albert_tf.files import PathPatterns, is_remote
+from albert_tf.input_files import exists, read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.run_folder import (
-    config_of_checkpoint,
-    fine_tuned_model,
-)
+from albert_tf.interop.run_folder import config_of_checkpoint, fine_tuned_model
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
@@ -41,11 +38,7 @@ from albert_tf.training.distribution import (
     strategy_of_this_machine,
 )
 from albert_tf.training.evaluation import Evaluator
-from albert_tf.training.run_folder import (
-    FILE,
-    load_run_config,
-    read_settings,
-)
+from albert_tf.training.run_folder import FILE, load_run_config, read_settings
 
 NEWEST = "newest"
 

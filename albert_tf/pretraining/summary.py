@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from albert_tf.data.record_batches import describe_mixture
+from albert_tf.data.record_order import describe_mixture
 from albert_tf.data.records import PLATEAU, Records
 from albert_tf.errors import counted
 from albert_tf.models.base import AlbertModel

@@ -4,7 +4,6 @@ import abc
 import functools
 import hashlib
 import importlib
-import operator
 import os
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,21 +13,27 @@ import numpy as np
 
 from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
-from albert_tf.input_files import shown
 from albert_tf.text.packing import (
     as_tensors,
     longest_sequence,
     make_segment,
     pack,
 )
-from albert_tf.text.tokens import SEGMENT_LENGTH, SpecialTokens, Token, segments
+from albert_tf.text.pieces import Pieces
+from albert_tf.text.tokens import (
+    SEGMENT_LENGTH,
+    SpecialTokens,
+    Token,
+    segments,
+    text_list,
+)
 
 _Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
 Padding = Literal["longest", "max_length"] | bool
 Truncation = Literal["longest_first"] | bool
 
 
-class Tokenizer(abc.ABC):
+class Tokenizer(Pieces):
     """Base class of `AlbertTokenizer` and `AlbertWordPieceTokenizer`.
 
     Subclasses implement the tokenization of text without special tokens.
@@ -44,30 +49,11 @@ class Tokenizer(abc.ABC):
       special_tokens: the tokens at which texts are split before tokenization.
       model_max_length: tokens in the longest row of the model; 512, as of all
         released models, if it is not known.
-      vocab_size: number of pieces.
-      pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special pieces; also
-        under Hugging Face's names, such as `pad_token_id` and `pad_token`.
+      vocab_size, pad_id, unk_id, cls_id, sep_id, mask_id: see `Pieces`.
     """
 
     file_name: ClassVar[str]
     model_max_length: int = 512
-    vocab_size: int
-    pad_id: int
-    unk_id: int
-    cls_id: int
-    sep_id: int
-    mask_id: int
-
-    pad_token_id = property(operator.attrgetter("pad_id"))
-    unk_token_id = property(operator.attrgetter("unk_id"))
-    cls_token_id = property(operator.attrgetter("cls_id"))
-    sep_token_id = property(operator.attrgetter("sep_id"))
-    mask_token_id = property(operator.attrgetter("mask_id"))
-    pad_token = property(lambda self: self._piece(self.pad_id))
-    unk_token = property(lambda self: self._piece(self.unk_id))
-    cls_token = property(lambda self: self._piece(self.cls_id))
-    sep_token = property(lambda self: self._piece(self.sep_id))
-    mask_token = property(lambda self: self._piece(self.mask_id))
 
     def __init__(
         self,
@@ -106,14 +92,6 @@ class Tokenizer(abc.ABC):
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
         """Keyword arguments of the constructor, except the vocabulary."""
-
-    @abc.abstractmethod
-    def _decode(self, ids: list[int]) -> str:
-        """Returns the text of valid ids."""
-
-    @abc.abstractmethod
-    def _piece(self, piece_id: int) -> str:
-        """Returns the piece of a valid id."""
 
     @abc.abstractmethod
     def _encode_plain(
@@ -341,85 +319,6 @@ class Tokenizer(abc.ABC):
         files = importlib.import_module("albert_tf.text.tokenizer_files")
         files.save_tokenizer(self, folder)
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Converts token ids to text, omitting special tokens.
-
-        Raises:
-          ValueError: if an id is not in the vocabulary.
-        """
-        return self._decode([self._check_id(i) for i in ids])
-
-    def batch_decode(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """Decodes each row of a batch of ids; see `decode`.
-
-        Args:
-          batch: rows of ids, such as `[batch, seq]` of `input_word_ids`.
-        """
-        return [self.decode(ids) for ids in batch]
-
-    def id_to_piece(self, piece_id: int) -> str:
-        """Returns the piece of an id.
-
-        Raises:
-          ValueError: if the id is not in the vocabulary.
-        """
-        return self._piece(self._check_id(piece_id))
-
-    def get_vocab(self) -> dict[str, int]:
-        """Returns the vocabulary as a dict from piece to id, ordered by id."""
-        return {self._piece(i): i for i in range(self.vocab_size)}
-
-    @overload
-    def convert_ids_to_tokens(self, ids: int) -> str: ...
-
-    @overload
-    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]: ...
-
-    def convert_ids_to_tokens(
-        self, ids: int | Iterable[int]
-    ) -> str | list[str]:
-        """Converts an id, or several ids, to pieces.
-
-        Raises:
-          ValueError: if an id is not in the vocabulary.
-        """
-        if isinstance(ids, Iterable):
-            return [self.id_to_piece(i) for i in ids]
-        return self.id_to_piece(ids)
-
-    @overload
-    def convert_tokens_to_ids(self, tokens: str) -> int: ...
-
-    @overload
-    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]: ...
-
-    def convert_tokens_to_ids(
-        self, tokens: str | Iterable[str]
-    ) -> int | list[int]:
-        """Converts a piece, or several pieces, to ids.
-
-        A piece that is not in the vocabulary gets `unk_id`.
-        """
-        if isinstance(tokens, str):
-            return self._ids.get(tokens, self.unk_id)
-        return [self._ids.get(token, self.unk_id) for token in tokens]
-
-    def __len__(self) -> int:
-        return self.vocab_size
-
-    @functools.cached_property
-    def _ids(self) -> dict[str, int]:
-        return self.get_vocab()
-
-    def _check_id(self, piece_id: int) -> int:
-        piece_id = operator.index(piece_id)
-        if not 0 <= piece_id < self.vocab_size:
-            raise ValueError(
-                f"id must be in [0, {self.vocab_size}), the vocabulary, "
-                f"not {piece_id}."
-            )
-        return piece_id
-
     def __repr__(self) -> str:
         settings = {"vocab_size": self.vocab_size, **self.settings}
         listed = ", ".join(f"{name}={x!r}" for name, x in settings.items())
@@ -473,28 +372,6 @@ class Tokenizer(abc.ABC):
             ]
             for row in rows
         ]
-
-
-def text_list(texts: str | Iterable[str], name: str) -> list[str]:
-    """Returns the texts of the argument `name` as a list.
-
-    Raises:
-      InputError: if it is neither a text nor an iterable of texts.
-    """
-    if isinstance(texts, str):
-        return [texts]
-    if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
-        raise InputError(
-            f"{name}={shown(texts)} must be a text or a list of texts"
-        )
-    texts = list(texts)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{name}[{i}]={shown(text)} must be a text, not "
-                f"{type(text).__name__}"
-            )
-    return texts
 
 
 def _make(

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
+from albert_tf.text.charsmap import charsmap_rules
 from albert_tf.text.normalizer import Normalizer, lower_characters
-from albert_tf.text.sentencepiece_model import charsmap_rules
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 # More characters than in any sequence that a map of SentencePiece replaces.

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
+from albert_tf.text.charsmap import check_charsmap, replaces_spaces
 from albert_tf.text.vocabulary_file import MAX_PIECE_BYTES, MAX_PIECES
 
 SPECIAL_PIECES = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
@@ -101,8 +102,8 @@ def check_model(content: bytes) -> None:
             raise ValueError(f"piece {i} has a NUL character")
         if not math.isfinite(piece.score):
             raise ValueError(f"the score of piece {i} is {piece.score}")
-    _check_charsmap(model.normalizer_spec.precompiled_charsmap)
-    _check_charsmap(model.denormalizer_spec.precompiled_charsmap)
+    check_charsmap(model.normalizer_spec.precompiled_charsmap)
+    check_charsmap(model.denormalizer_spec.precompiled_charsmap)
 
 
 def piece_probabilities(content: bytes) -> np.ndarray | None:
@@ -163,86 +164,6 @@ def _piece_sizes(content: bytes) -> Iterator[int]:
         return
 
 
-def _charsmap(charsmap: bytes) -> tuple[np.ndarray, bytes]:
-    """Splits a charsmap into the units of its trie and its replacements.
-
-    The trie is a double array as in Darts-clone: the child of a node for a byte
-    is at `node ^ offset ^ byte`, and its label is that byte.
-    """
-    size = int.from_bytes(charsmap[:4], "little")
-    return np.frombuffer(charsmap[4 : 4 + size], "<u4"), charsmap[4 + size :]
-
-
-def _offsets(units: np.ndarray) -> np.ndarray:
-    return (units >> 10) << ((units & 0x200) >> 6)
-
-
-def _check_charsmap(charsmap: bytes) -> None:
-    if not charsmap:
-        return
-    size = int.from_bytes(charsmap[:4], "little")
-    if not 4 <= size <= len(charsmap) - 5 or size % 4 or charsmap[-1]:
-        raise ValueError("the charsmap is damaged")
-    units, replacements = _charsmap(charsmap)
-    is_value = units >= 1 << 31
-    positions = np.arange(len(units), dtype=np.uint32)
-    children = positions ^ _offsets(units)
-    if ((children | 0xFF)[~is_value] >= len(units)).any() or is_value[0]:
-        raise ValueError("the charsmap is damaged")
-    # A node that ends a key has its value at `node ^ offset`.
-    ends = children[~is_value & (units & 0x100 > 0)]
-    values = units[ends] & 0x7FFFFFFF
-    if (values >= len(replacements)).any():
-        raise ValueError("the charsmap is damaged")
-
-
-def _replaces_spaces(charsmap: bytes) -> bool:
-    """Returns whether the charsmap replaces any string with a space in it."""
-    if not charsmap:
-        return False
-    units, _ = _charsmap(charsmap)
-    offsets, labels = _offsets(units), units & 0x800000FF
-    letters = np.arange(1, 256, dtype=np.uint32)
-    # Keys share the nodes of common suffixes.
-    is_new = np.ones(len(units), bool)
-    nodes = np.zeros(1, np.uint32)
-    while len(nodes):
-        is_new[nodes] = False
-        children = (nodes ^ offsets[nodes])[:, None] ^ letters
-        exists = labels[children] == letters
-        if exists[:, ord(" ") - 1].any():
-            return True
-        nodes = np.unique(children[exists])
-        nodes = nodes[is_new[nodes]]
-    return False
-
-
-def charsmap_rules(charsmap: bytes) -> dict[str, str]:
-    """Returns the replacements of a checked charsmap.
-
-    A charsmap replaces the longest sequence of characters that it has.
-    """
-    rules: dict[str, str] = {}
-    if not charsmap:
-        return rules
-    units, replacements = _charsmap(charsmap)
-    offsets, labels = _offsets(units), units & 0x800000FF
-    letters = np.arange(1, 256, dtype=np.uint32)
-    nodes, keys = np.zeros(1, np.uint32), [b""]
-    while len(nodes):
-        first = nodes ^ offsets[nodes]
-        for row in np.flatnonzero(units[nodes] & 0x100):
-            start = int(units[first[row]] & 0x7FFFFFFF)
-            end = replacements.index(0, start)
-            rules[keys[row].decode()] = replacements[start:end].decode()
-        children = first[:, None] ^ letters
-        rows, columns = np.nonzero(labels[children] == letters)
-        nodes = children[rows, columns]
-        steps = zip(rows.tolist(), columns.tolist(), strict=True)
-        keys = [keys[row] + bytes([column + 1]) for row, column in steps]
-    return rules
-
-
 def words_are_independent(content: bytes) -> bool:
     """Returns whether a model segments each word independently of the others.
 
@@ -262,7 +183,7 @@ def words_are_independent(content: bytes) -> bool:
         # Otherwise an unknown word would form one token with its mark.
         and WORD_MARK in pieces
         and not any(WORD_MARK in piece[1:] or " " in piece for piece in pieces)
-        and not _replaces_spaces(normalizer.precompiled_charsmap)
+        and not replaces_spaces(normalizer.precompiled_charsmap)
     )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, output_folder, write_together
-from albert_tf.input_files import parse_object, read_bytes
+from albert_tf.files import output_folder, write_together
+from albert_tf.input_files import exists, parse_object, read_bytes
 from albert_tf.schema import typed
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer

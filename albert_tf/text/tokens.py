@@ -3,8 +3,11 @@
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.input_files import shown
 
 
 class Token(NamedTuple):
@@ -132,3 +135,25 @@ def segments(text: str, length: int) -> Iterator[Segment]:
         start, follows_space = (space.end(), True) if space else (end, False)
     if start < len(text):
         yield Segment(text[start:], start, follows_space)
+
+
+def text_list(texts: str | Iterable[str], name: str) -> list[str]:
+    """Returns the texts of the argument `name` as a list.
+
+    Raises:
+      InputError: if it is neither a text nor an iterable of texts.
+    """
+    if isinstance(texts, str):
+        return [texts]
+    if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
+        raise InputError(
+            f"{name}={shown(texts)} must be a text or a list of texts"
+        )
+    texts = list(texts)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{name}[{i}]={shown(text)} must be a text, not "
+                f"{type(text).__name__}"
+            )
+    return texts

@@ -17,8 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import PARTIAL, exists, write_atomically
-from albert_tf.input_files import check_regular, parse_object, read_bytes
+from albert_tf.files import PARTIAL, write_atomically
+from albert_tf.input_files import (
+    check_regular,
+    exists,
+    parse_object,
+    read_bytes,
+)
 from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import means

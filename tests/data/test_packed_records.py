@@ -14,8 +14,8 @@ from albert_tf.data.dynamic_examples import (
     ROW_FEATURES,
     ExampleSettings,
     make_examples,
-    share_predictions,
 )
+from albert_tf.data.packed_rows import share_predictions
 from albert_tf.data.record_checks import TextLimits, parse_checked, verify_file
 from albert_tf.data.records import open_records
 from albert_tf.data.sentence_pairs import draw_partners

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.record_batches import remaining_slices, shuffled_groups
 from albert_tf.data.record_files import RecordFile
+from albert_tf.data.record_order import remaining_slices, shuffled_groups
 from albert_tf.training.input import shuffle
 
 KEY = tf.constant([3, 0], tf.int64)
@@ -73,7 +73,7 @@ def files(tmp_path, write_records):
 
 
 def records_from(files, first, monkeypatch, count=None):
-    monkeypatch.setattr("albert_tf.data.record_batches.SHUFFLE_BUFFER", 100)
+    monkeypatch.setattr("albert_tf.data.record_order.SHUFFLE_BUFFER", 100)
     groups = shuffled_groups(files, KEY, first)
     records = groups.flat_map(
         lambda group: tf.data.Dataset.from_tensor_slices(

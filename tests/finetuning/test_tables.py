@@ -9,13 +9,12 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning import tables as module
 from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.tables import (
+from albert_tf.finetuning.table_writing import (
     TableWriter,
     output_format,
-    quoted_rows,
-    read_rows,
     table_lines,
 )
+from albert_tf.finetuning.tables import quoted_rows, read_rows
 
 
 def write(path, text):

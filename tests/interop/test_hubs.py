@@ -18,7 +18,7 @@ from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.hub_layer import HubLayer
 from albert_tf.finetuning.predictor import Predictor
-from albert_tf.interop import hubs
+from albert_tf.interop import hugging_face_hub, kaggle_hub
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.hubs import resolve
@@ -39,9 +39,12 @@ HANDLE = "keras/albert/keras/albert_base_en_uncased"
 def log(monkeypatch):
     """The logged warnings."""
     lines = []
-    monkeypatch.setattr(
-        hubs._logger, "warning", lambda text, *args: lines.append(text % args)
-    )
+    for module in (hugging_face_hub, kaggle_hub):
+        monkeypatch.setattr(
+            module._logger,
+            "warning",
+            lambda text, *args: lines.append(text % args),
+        )
     return lines
 
 
@@ -92,7 +95,7 @@ def kaggle(tmp_path, monkeypatch):
     """kagglehub's cache; downloads raise `kaggle.error`."""
     library = pytest.importorskip("kagglehub")
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
-    monkeypatch.setattr(hubs, "_check_kaggle_reachable", lambda url: None)
+    monkeypatch.setattr(kaggle_hub, "_check_kaggle_reachable", lambda url: None)
     kaggle = types.SimpleNamespace(error=TimeoutError("timed out"))
 
     def download(handle):
@@ -431,7 +434,7 @@ def test_connections_to_kaggle_have_a_timeout(monkeypatch):
 
     monkeypatch.setattr(socket, "create_connection", time_out)
     with pytest.raises(TimeoutError):
-        hubs._check_kaggle_reachable("https://kaggle.example")
+        kaggle_hub._check_kaggle_reachable("https://kaggle.example")
     # Connections through a proxy are left to the library.
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    hubs._check_kaggle_reachable("https://kaggle.example")
+    kaggle_hub._check_kaggle_reachable("https://kaggle.example")

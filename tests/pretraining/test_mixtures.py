@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import record_batches, records
+from albert_tf.data import record_batches, record_order, records
 from albert_tf.data.mixture import parse_corpora, plain_patterns
-from albert_tf.data.record_batches import compute_quotas, describe_mixture
+from albert_tf.data.record_order import compute_quotas, describe_mixture
 from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
 from albert_tf.pretraining.evaluate import evaluate_pretraining
@@ -97,8 +97,8 @@ def test_a_weight_for_less_than_one_record():
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(record_batches, "SHUFFLE_BUFFER", 64)
-    for module in (record_batches, records):
+    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 64)
+    for module in (record_order, record_batches, records):
         monkeypatch.setattr(module, "GROUP_RECORDS", 20)
 
 

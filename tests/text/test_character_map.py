@@ -5,7 +5,8 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.text import character_map
-from albert_tf.text.sentencepiece_model import charsmap_rules, check_model
+from albert_tf.text.charsmap import charsmap_rules
+from albert_tf.text.sentencepiece_model import check_model
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary

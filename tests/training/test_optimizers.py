@@ -4,13 +4,9 @@ import tensorflow as tf
 from architectures import SMALL
 
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.training.layerwise_rates import layerwise_rates
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.optimizers import (
-    AdamW,
-    Lamb,
-    clip_by_global_norm,
-    layerwise_rates,
-)
+from albert_tf.training.optimizers import AdamW, Lamb, clip_by_global_norm
 
 GOLDEN = {
     "lamb_plain": Lamb,

@@ -20,10 +20,10 @@ from albert_tf.finetuning.question_answering.features import (
     IS_IMPOSSIBLE,
     P_MASK,
     START_POSITIONS,
-    WindowSettings,
     window_batches,
     window_features,
 )
+from albert_tf.finetuning.question_answering.settings import WindowSettings
 from albert_tf.finetuning.task_model import as_strings
 from albert_tf.input_files import shown
 from albert_tf.text.base_tokenizer import Tokenizer

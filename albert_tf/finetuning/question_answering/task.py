@@ -15,12 +15,7 @@ from albert_tf.finetuning.question_answering.examples import (
     right_answers,
 )
 from albert_tf.finetuning.question_answering.features import (
-    CMRC,
-    DEFAULT_SETTINGS,
     P_MASK,
-    SQUAD_1,
-    SQUAD_2,
-    WindowSettings,
     window_batches,
     window_features,
 )
@@ -28,6 +23,13 @@ from albert_tf.finetuning.question_answering.metrics import (
     RULES,
     answer_baselines,
     best_threshold,
+)
+from albert_tf.finetuning.question_answering.settings import (
+    CMRC,
+    DEFAULT_SETTINGS,
+    SQUAD_1,
+    SQUAD_2,
+    WindowSettings,
 )
 from albert_tf.finetuning.task_type import TaskType
 

@@ -8,10 +8,8 @@ from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
     read_squad,
 )
-from albert_tf.finetuning.question_answering.features import (
-    WindowSettings,
-    window_batches,
-)
+from albert_tf.finetuning.question_answering.features import window_batches
+from albert_tf.finetuning.question_answering.settings import WindowSettings
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
 

@@ -8,9 +8,9 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.examples import Answer
 from albert_tf.finetuning.question_answering.features import (
     TokenizedContext,
-    WindowSettings,
     window_batches,
 )
+from albert_tf.finetuning.question_answering.settings import WindowSettings
 
 
 @pytest.mark.parametrize(

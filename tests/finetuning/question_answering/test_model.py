@@ -4,9 +4,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.question_answering.joint_span_head import (
+    JointSpanHead,
+)
 from albert_tf.finetuning.question_answering.model import (
     AlbertQuestionAnswering,
-    JointSpanHead,
 )
 
 
