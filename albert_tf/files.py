@@ -11,7 +11,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import IO, Any
 
 from albert_tf.errors import InputError, StorageError
 from albert_tf.locks import create_locked, holder_of, is_open_as
@@ -273,7 +273,7 @@ def _create_locked(partial: str, path: Path, seconds: float) -> int:
 
 
 @contextlib.contextmanager
-def new_file(path: Path) -> Iterator[TextIO]:
+def new_file(path: Path, *, binary: bool = False) -> Iterator[Any]:
     """Opens a file that appears only if the block succeeds.
 
     If `path` is a symbolic link, its target is replaced. Anything but a regular
@@ -281,20 +281,19 @@ def new_file(path: Path) -> Iterator[TextIO]:
 
     Args:
       path: a local file, in an existing folder.
+      binary: whether bytes are written, not text.
 
     Raises:
       InputError: if the file cannot be written, or if another process is
         writing it.
       StorageError: if the disk is full.
     """
-    options: dict[str, Any] = {
-        "mode": "w",
-        "encoding": "utf-8",
-        "newline": "\n",
-    }
+    options: dict[str, Any] = {"mode": "wb"}
+    if not binary:
+        options = {"mode": "w", "encoding": "utf-8", "newline": "\n"}
     if _is_special(path):
         with creating(path):
-            special: TextIO = open(path, **options)
+            special: IO[Any] = open(path, **options)
         with writing(path), special:
             yield special
         return

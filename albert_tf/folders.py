@@ -154,9 +154,12 @@ def replace_folder(
     names = set(os.listdir(source))
     if _why_fixed(path) and marker in names:
         (path / marker).unlink(missing_ok=True)
-        for name in sorted(names, key=lambda name: name == marker):
+        for name in {*obsolete, *names}:
             if (path / name).is_dir():
                 shutil.rmtree(path / name)
+            elif name in obsolete:
+                (path / name).unlink(missing_ok=True)
+        for name in sorted(names, key=lambda name: name == marker):
             os.replace(source / name, path / name)
         return
     check_replaceable(path)

@@ -8,7 +8,8 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
 
 from albert_tf.errors import InputError
 from albert_tf.files import real_path
@@ -16,12 +17,16 @@ from albert_tf.files import real_path
 _imported: set[str] = set()
 
 
-def import_user_module(path: str | os.PathLike[str], setting: str) -> str:
+def import_user_module(
+    path: str | os.PathLike[str], setting: str, registry: dict[str, Any]
+) -> str:
     """Imports a Python file, once.
 
     Args:
       path: the file.
       setting: name of the setting that names it, for error messages.
+      registry: where the file registers its classes. If it cannot be imported,
+        those are removed, so that it can be corrected and imported again.
 
     Returns:
       The absolute path of the file.
@@ -43,7 +48,11 @@ def import_user_module(path: str | os.PathLike[str], setting: str) -> str:
     sys.modules.setdefault(file.stem, module)
     printed = io.StringIO()
     try:
-        with _without_exit(), contextlib.redirect_stdout(printed):
+        with (
+            _undone(module, registry),
+            _without_exit(),
+            contextlib.redirect_stdout(printed),
+        ):
             spec.loader.exec_module(module)
     except InputError:
         raise
@@ -60,6 +69,20 @@ def import_user_module(path: str | os.PathLike[str], setting: str) -> str:
     sys.stderr.write(printed.getvalue())
     _imported.add(str(file))
     return str(file)
+
+
+@contextlib.contextmanager
+def _undone(module: ModuleType, registry: dict[str, Any]) -> Iterator[None]:
+    """Forgets a module, and what it registers, if it cannot be imported."""
+    before = dict(registry)
+    try:
+        yield
+    except BaseException:
+        registry.clear()
+        registry.update(before)
+        if sys.modules.get(module.__name__) is module:
+            del sys.modules[module.__name__]
+        raise
 
 
 @contextlib.contextmanager

@@ -85,10 +85,13 @@ class FreshMasks(MaskedLanguageModeling):
     def terms(self, model, batch, training):
         """Computes the terms of a batch whose draws are new."""
         ids = original_ids(batch)
+        # Those by which the caller weights the loss. A replaced segment may be
+        # shorter, and has tokens enough: a pair shrinks by less than a half.
+        weights = self.weights(batch)["mlm"]
         if self.pair_task != "none":
             batch = {**batch, **self.draw_pairs(batch, ids)}
             ids = batch["input_word_ids"]
-        batch = {**batch, **self.draw_masks(batch, ids)}
+        batch = {**batch, **self.draw_masks(batch, ids, weights)}
         return super().terms(model, batch, training)
 
     def draw_pairs(self, batch, ids):
@@ -155,7 +158,7 @@ class FreshMasks(MaskedLanguageModeling):
             "sentence_order_labels": ops.cast(is_reversed | is_random, "int32"),
         }
 
-    def draw_masks(self, batch, ids):
+    def draw_masks(self, batch, ids, weights):
         """Returns masked ids, and position, id and weight of predictions."""
         table = read_vocabulary(self.vocabulary)
         is_text = np.isin(np.arange(len(table.word_starts)), table.text_ids)
@@ -185,7 +188,7 @@ class FreshMasks(MaskedLanguageModeling):
         masks = {
             "masked_lm_positions": positions,
             "masked_lm_ids": labels,
-            "masked_lm_weights": self.weights(batch)["mlm"],
+            "masked_lm_weights": weights,
         }
         masked = replace_masked({"input_word_ids": ids, **masks}, put)
         return {"input_word_ids": masked, **masks}

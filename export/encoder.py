@@ -14,7 +14,7 @@ from albert_tf.exporting.saved_model import (
     model_endpoint,
     write_saved_model,
 )
-from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.checkpoint import Checkpoint, check_vocabulary
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
@@ -22,7 +22,6 @@ from albert_tf.models.model_graph import (
     ModelGraph,
     Tensors,
     check_encoder,
-    check_vocabulary,
     draw_dropout_seed,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer

@@ -152,7 +152,7 @@ def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
             web_packages=None,
         )
         checkpoint = _export_huggingface(model_only, folder, page=True)
-        pooling = default_pooling(pathlib.Path(checkpoint.source))
+        pooling = default_pooling(checkpoint.folder)
         write_web_page(layout, scripts, pooling, config)
 
 

@@ -18,12 +18,12 @@ from albert_tf.exporting.saved_model import (
     tokenize_endpoint,
     write_saved_model,
 )
+from albert_tf.interop.checkpoint import check_vocabulary
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import (
     Tensors,
     check_encoder,
-    check_vocabulary,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer

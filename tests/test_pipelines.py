@@ -1,3 +1,5 @@
+import shutil
+import tarfile
 from typing import get_args
 
 import keras
@@ -9,9 +11,12 @@ import sentencepiece
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pipelines.sentence_embedder import Pooling, sif_weights
+from albert_tf.pretrained_models import vocabulary_path
 
 TEXTS = [
     "The value of the expression is returned.",
@@ -157,6 +162,44 @@ def test_saved_embedders_open(checkpoint, tmp_path, pooling):
     with pytest.raises(InputError, match="pooling=pooler is not part of"):
         pooled.save_pretrained(tmp_path / "pooled")
     assert not (tmp_path / "pooled").exists()
+
+
+@pytest.mark.parametrize("pooling", ["weighted_mean", "cls"])
+def test_forms_of_a_saved_embedder_have_its_vectors(
+    checkpoint, tmp_path, pooling
+):
+    embed = albert_tf.SentenceEmbedder(checkpoint, pooling=pooling)
+    saved = tmp_path / "saved"
+    embed.save_pretrained(saved)
+    (saved / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    expected = albert_tf.SentenceEmbedder(saved)(TEXTS)
+    with tarfile.open(tmp_path / "saved.tar.gz", "w:gz") as archive:
+        archive.add(saved, "saved")
+    convert(ConvertConfig(input=saved, output=tmp_path / "converted"))
+    for form in ("saved.tar.gz", "saved/model.safetensors", "converted"):
+        other = albert_tf.SentenceEmbedder(tmp_path / form)
+        assert other.max_length == 9
+        np.testing.assert_array_equal(other(TEXTS), expected)
+    # Its other model has no part in what replaces it.
+    AlbertEncoder.from_pretrained(checkpoint).save_pretrained(saved)
+    means = albert_tf.SentenceEmbedder(checkpoint)
+    np.testing.assert_array_equal(
+        albert_tf.SentenceEmbedder(saved)(TEXTS), means(TEXTS)
+    )
+
+
+@pytest.mark.parametrize(
+    "pipeline", [albert_tf.FillMask, albert_tf.SentenceEmbedder]
+)
+def test_a_vocabulary_that_is_too_large_is_refused(
+    checkpoint, tmp_path, pipeline
+):
+    shutil.copytree(checkpoint, tmp_path / "model")
+    shutil.copy(vocabulary_path("albert_tiny_en"), tmp_path / "model")
+    (tmp_path / "model/tokenizer_config.json").unlink()
+    (tmp_path / "model/tokenizer.json").unlink(missing_ok=True)
+    with pytest.raises(InputError, match="10000 pieces, but the model's vocab"):
+        pipeline(tmp_path / "model")
 
 
 def test_weights_need_probabilities_of_all_tokens(checkpoint, tmp_path):

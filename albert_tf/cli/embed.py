@@ -14,7 +14,6 @@ Examples:
 from __future__ import annotations
 
 import dataclasses
-import io
 from typing import Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy as np
 from albert_tf.cli.flags import CommandFlags, require_flags
 from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_results
 from albert_tf.errors import InputError
-from albert_tf.files import write_atomically
+from albert_tf.files import new_file
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import setting
 from albert_tf.training.config import Precision
@@ -78,9 +77,9 @@ def main(flags: CommandFlags) -> None:
         cosine = round(float(embed.similarity(given.text, given.pair)), 4)
         write_results([(cosine, [{"similarity": cosine}])], given, "jsonl")
     elif array is not None:
-        file = io.BytesIO()
-        np.save(file, embed(texts))
-        write_atomically(array, file.getvalue())
+        # Opened first: what cannot be written need not be computed.
+        with new_file(array, binary=True) as file:
+            np.save(file, embed(texts))
     else:
         vectors = (
             [round(x, 6) for x in vector.tolist()]

@@ -69,7 +69,7 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
         task type.
     """
     before = set(_TASK_TYPES)
-    file = import_user_module(path, "task_module")
+    file = import_user_module(path, "task_module", _TASK_TYPES)
     if file in _TASK_MODULES.values():
         return file
     registered = set(_TASK_TYPES) - before

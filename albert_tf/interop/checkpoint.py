@@ -82,6 +82,9 @@ class Checkpoint:
       head: settings of the task head.
       vocabulary: the tokenizer.
       source: the path it was read from.
+      folder: the folder whose other files say how the model is used, such as
+        `task.json` or the pooling of sentence-transformers; None if its format
+        has none. That of an archive exists as long as `arrays`.
       format: name of the source's format.
       skipped: name of each tensor that was not loaded -> reason.
       missing_head: a head that the config declares but the weights lack.
@@ -98,6 +101,7 @@ class Checkpoint:
     head: HeadSettings = HeadSettings()
     vocabulary: Vocabulary = Vocabulary()
     source: str = ""
+    folder: pathlib.Path | None = None
     format: str = ""
     skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
     missing_head: str | None = None
@@ -215,6 +219,16 @@ class LazyArrays(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._paths)
+
+
+def check_vocabulary(tokenizer: Tokenizer, config: AlbertConfig) -> None:
+    """Raises an `InputError` if a tokenizer has more ids than a model."""
+    if tokenizer.vocab_size > config.vocab_size:
+        raise InputError(
+            f"the tokenizer has {tokenizer.vocab_size} pieces, but the model's "
+            f"vocab_size is {config.vocab_size}; use the tokenizer that the "
+            "model was trained with"
+        )
 
 
 def folder_vocabulary(

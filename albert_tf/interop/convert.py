@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from collections.abc import Callable, Collection
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
 from albert_tf.folders import new_folder
-from albert_tf.interop import google, huggingface, keras_hub
+from albert_tf.interop import (
+    google,
+    huggingface,
+    keras_hub,
+    sentence_transformers,
+)
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
 from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import TASK_FILE
 from albert_tf.interop.vocabulary_transfer import transfer_vocabulary
 from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.settings import takes
@@ -40,7 +47,8 @@ _HEADS = {
 _POOLED_HEADS = ("sop_head", "classifier_head", "choice_head")
 
 _OBJECTIVE = "objective"
-_DROPPABLE = ("tokenizer", "pooler", *HEADS, _OBJECTIVE)
+_POOLING = "pooling"
+_DROPPABLE = ("tokenizer", "pooler", *HEADS, _OBJECTIVE, _POOLING)
 
 
 @takes(ConvertConfig)
@@ -95,7 +103,8 @@ def convert(
     checkpoint = _without_objective(checkpoint, config)
     if config.spm_model_file is not None:
         checkpoint = _with_vocabulary(checkpoint, config.spm_model_file)
-    kept = _drop_components(checkpoint, {*config.drop} - {_OBJECTIVE})
+    kept = _drop_components(checkpoint, {*config.drop} - {_OBJECTIVE, _POOLING})
+    files = _files_beside(checkpoint, config)
     write, marker = WRITERS[to]
     done = 0
 
@@ -106,8 +115,49 @@ def convert(
             progress(done, len(kept.arrays))
 
     with new_folder(config.output, config.overwrite, marker) as folder:
+        for name in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(checkpoint.folder / name, folder / name)
         write(kept, folder, on_tensor, **options)
     return checkpoint
+
+
+def _files_beside(checkpoint: Checkpoint, config: ConvertConfig) -> list[str]:
+    """Returns the files that say how a model is used, relative to its folder.
+
+    They are the task of a fine-tuned model, unless its head or its tokenizer is
+    dropped, and the pooling of sentence-transformers. Other formats than
+    Hugging Face's have no place for them.
+
+    Raises:
+      InputError: if there is no pooling to drop, or token weights belong to the
+        vocabulary that is replaced.
+    """
+    folder = checkpoint.folder
+    pooling: list[str] = []
+    if folder is not None:
+        pooling = sentence_transformers.stored_files(folder)
+    if _POOLING in config.drop:
+        if not pooling:
+            raise InputError(
+                f"drop: {checkpoint.source} has no pooling of "
+                "sentence-transformers"
+            )
+        pooling = []
+    if folder is None or config.to != "huggingface":
+        return []
+    if "tokenizer" in config.drop:
+        return []
+    weighted = sentence_transformers.has_token_weights(pooling)
+    if weighted and config.spm_model_file is not None:
+        raise InputError(
+            f"the token weights of {checkpoint.source} (WordWeights) belong to "
+            f"its vocabulary; drop the pooling with --drop={_POOLING}"
+        )
+    has_task = (folder / TASK_FILE).is_file()
+    if has_task and not {*HEADS} & {*config.drop}:
+        return [*pooling, TASK_FILE]
+    return pooling
 
 
 def _without_objective(
@@ -143,6 +193,8 @@ def _with_vocabulary(
     """Gives a checkpoint the vocabulary of a file; its case settings stay."""
     settings = checkpoint.tokenizer.settings if checkpoint.tokenizer else {}
     case = {x: y for x, y in settings.items() if x in CASE_SETTINGS}
+    if case.get("strip_accents", False) is None:  # WordPiece: as lower-casing
+        case["strip_accents"] = case["do_lower_case"]
     tokenizer = AlbertTokenizer.from_file(vocabulary_path(path), **case)
     return transfer_vocabulary(checkpoint, tokenizer)
 

@@ -39,8 +39,8 @@ class ConvertConfig:
     ) = setting(None, "Type of the task head, if the checkpoint does not tell.")
     drop: Sequence[str] = setting(
         (),
-        "Components to omit, such as sop_head, pooler, or objective: the heads "
-        "of a pretraining objective.",
+        "Components to omit, such as sop_head, pooler, objective (the heads of "
+        "a pretraining objective) or pooling (that of sentence-transformers).",
     )
     spm_model_file: str | os.PathLike[str] | None = setting(
         None,

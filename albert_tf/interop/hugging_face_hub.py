@@ -25,10 +25,13 @@ _WEIGHTS = (
     ("model.weights.h5", r"task\.weights\.h5"),  # KerasHub; a task's head
 )
 
+# Other files that are read, such as those of modules of sentence-transformers
+# and the heads of a pretraining objective.
 _COMPANION = re.compile(
-    r"[^/]*(?<!\.index)\.json|1_Pooling/config\.json|[^/]+\.model|vocab\.txt"
-    r"|assets/tokenizer/.*"
+    r"[^/]*(?<!\.index)\.json|\d+_\w+/(config\.json|model\.safetensors)"
+    r"|objective\.safetensors|[^/]+\.model|vocab\.txt|assets/tokenizer/.*"
 )
+_VOCABULARY = re.compile(r"[^/]+\.model|vocab\.txt|tokenizer\.json|assets/.*")
 
 
 def from_hugging_face(repo: str, revision: str) -> str:
@@ -50,9 +53,12 @@ def from_hugging_face(repo: str, revision: str) -> str:
             "huggingface_hub: pip install huggingface_hub"
         ) from error
     cached = _cached_snapshot(repo, revision)
-    missing = _missing_files(_files_in(cached)) if cached else ""
-    if cached and not missing and _COMMIT.fullmatch(revision):
-        return cached  # a commit never changes
+    found = _files_in(cached) if cached else []
+    missing = _missing_files(found) if cached else ""
+    # A commit never changes, but another library may have left files out.
+    is_whole = not missing and any(map(_VOCABULARY.fullmatch, found))
+    if cached and is_whole and _COMMIT.fullmatch(revision):
+        return cached
     try:
         info = huggingface_hub.HfApi().model_info(
             repo, revision=revision, timeout=constants.HF_HUB_ETAG_TIMEOUT

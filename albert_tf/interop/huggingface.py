@@ -112,6 +112,7 @@ def open_huggingface(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
         ),
         vocabulary=folder_vocabulary(folder, "huggingface"),
         source=str(path),
+        folder=folder,
         format=f"Hugging Face, {file.kind}",
         missing_head=declared if declared not in matched.components else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
@@ -99,6 +99,23 @@ def settings_files(
     }
 
 
+def stored_files(folder: pathlib.Path) -> list[str]:
+    """Returns the paths of a folder's files of this library, relative to it."""
+    if not (folder / MODULES_FILE).exists():
+        return []
+    names = [MODULES_FILE, _LENGTH_FILE, _SETTINGS_FILE]
+    files = [folder / name for name in names]
+    for _, part in _modules(folder):
+        if part != folder and part.is_dir():
+            files += sorted(part.rglob("*"))
+    return [str(x.relative_to(folder)) for x in files if x.is_file()]
+
+
+def has_token_weights(paths: Iterable[str]) -> bool:
+    """Returns whether any of `stored_files` are those of a `WordWeights`."""
+    return any(path.endswith(f"_WordWeights/{_WEIGHTS_FILE}") for path in paths)
+
+
 class _Module(TypedDict):
     type: str
     path: str
@@ -138,13 +155,13 @@ def read_pooling(folder: pathlib.Path) -> _Pooling:
     )
 
 
-def read_token_weights(folder: pathlib.Path) -> np.ndarray | None:
+def read_token_weights(folder: pathlib.Path | None) -> np.ndarray | None:
     """Returns the weights of a `WordWeights`, float32 `[pieces]`, or None.
 
     Raises:
       InputError: if a file cannot be read, or has no such weights.
     """
-    if not (folder / MODULES_FILE).exists():
+    if folder is None or not (folder / MODULES_FILE).exists():
         return None
     for name, part in _modules(folder):
         if name == "WordWeights":
@@ -181,10 +198,11 @@ def _modules(folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
     return found
 
 
-def default_pooling(folder: pathlib.Path) -> _Pooling:
-    """Returns the pooling of any model's folder; "mean" if it names none."""
-    has_modules = (folder / MODULES_FILE).exists()
-    return read_pooling(folder) if has_modules else "mean"
+def default_pooling(folder: pathlib.Path | None) -> _Pooling:
+    """Returns the pooling of `Checkpoint.folder`; "mean" if it names none."""
+    if folder is None or not (folder / MODULES_FILE).exists():
+        return "mean"
+    return read_pooling(folder)
 
 
 def _modes(config: Mapping[str, Any]) -> list[Any]:

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    LazyArrays,
+    Vocabulary,
+    check_vocabulary,
+)
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import WORD_MARK
 from albert_tf.text.wordpiece_tokenizer import (
@@ -44,7 +49,7 @@ def transfer_vocabulary(
       access.
 
     Raises:
-      InputError: if the checkpoint has no tokenizer.
+      InputError: if the checkpoint has no tokenizer, or one of more pieces.
     """
     old = checkpoint.tokenizer
     if old is None:
@@ -54,6 +59,7 @@ def transfer_vocabulary(
             f"{problem and f' ({problem})'}; its embeddings cannot be matched "
             "with another vocabulary"
         )
+    check_vocabulary(old, checkpoint.config)
     known = _ids_by_surface(old)
     special = {
         getattr(tokenizer, name): getattr(old, name) for name in _SPECIAL

@@ -8,14 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import merged_weights
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.base_tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound=keras.Model)
 
@@ -91,16 +89,6 @@ def check_encoder(model: AlbertModel) -> AlbertEncoder:
             "encoder has a pooled_output; export a model with a pooler"
         )
     return encoder
-
-
-def check_vocabulary(tokenizer: Tokenizer, config: AlbertConfig) -> None:
-    """Raises an `InputError` if a tokenizer has more ids than a model."""
-    if tokenizer.vocab_size > config.vocab_size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocab_size} pieces, but the model's "
-            f"vocab_size is {config.vocab_size}; use the tokenizer that the "
-            "model was trained with"
-        )
 
 
 class ModelGraph:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 
 import keras
 import numpy as np
@@ -11,10 +12,15 @@ import numpy as np
 from albert_tf.errors import InputError, StorageError
 from albert_tf.folders import replace_folder, temporary_folder
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
-from albert_tf.interop.huggingface import CONFIG_FILE, write_huggingface
+from albert_tf.interop.huggingface import (
+    CONFIG_FILE,
+    OBJECTIVE_FILE,
+    write_huggingface,
+)
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
-from albert_tf.interop.run_folder import RECORD
+from albert_tf.interop.run_folder import RECORD, TASK_FILE
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokenizer_files import TOKENIZER_FILES
 
 # `new_head` always initializes task heads, but the pretraining heads and the
 # pooler only if the checkpoint lacks them.
@@ -191,13 +197,48 @@ def write_pretrained(
                 if isinstance(content, str):
                     content = content.encode()
                 (new / name).write_bytes(content)
-            replace_folder(new, folder, marker=CONFIG_FILE)
+            replace_folder(
+                new,
+                folder,
+                obsolete=_obsolete_files(folder, os.listdir(new)),
+                marker=CONFIG_FILE,
+            )
     except StorageError:
         raise
     except OSError as error:
         raise InputError(
             f"{folder}: cannot be written: {error.strerror or error}"
         ) from None
+
+
+# Files that say how a model is used; those of an earlier one do not say it of
+# the model that replaces it.
+_USAGE = re.compile(
+    rf"{re.escape(OBJECTIVE_FILE)}|{re.escape(TASK_FILE)}"
+    r"|modules\.json|(config_sentence_transformers|sentence_bert_config)\.json"
+    r"|\d+_(Pooling|WordWeights|Normalize)"
+)
+
+
+def _obsolete_files(
+    folder: str | os.PathLike[str], new: Collection[str]
+) -> list[str]:
+    """Returns the names of an earlier model's files to remove from a folder.
+
+    Its tokenizer stays if the new model has none.
+    """
+    if not os.path.isdir(folder):
+        return []
+    has_tokenizer = not TOKENIZER_FILES.isdisjoint(new)
+    return [
+        name
+        for name in os.listdir(folder)
+        if name not in new
+        and (
+            _USAGE.fullmatch(name)
+            or (has_tokenizer and name in TOKENIZER_FILES)
+        )
+    ]
 
 
 def _missing_component(

@@ -88,6 +88,10 @@ class Objective(abc.ABC):
     baselines: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def __post_init__(self) -> None:
+        if self.pair_task not in ("sop", "nsp", "none"):
+            raise InputError(
+                f"pair_task={self.pair_task!r} must be sop, nsp or none"
+            )
         check_settings(self)
 
     @abc.abstractmethod

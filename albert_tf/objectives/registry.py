@@ -49,9 +49,9 @@ def load_objective_module(path: str | os.PathLike[str]) -> None:
       InputError: if the file does not exist, cannot be imported or registers no
         objective.
     """
-    before = set(_OBJECTIVES)
-    file = import_user_module(path, "objective_module")
-    if file not in _MODULES and set(_OBJECTIVES) == before:
+    before = dict(_OBJECTIVES)
+    file = import_user_module(path, "objective_module", _OBJECTIVES)
+    if file not in _MODULES and _OBJECTIVES == before:
         raise InputError(
             f"objective_module={os.fspath(path)}: registers no objective; "
             "decorate its class with @register_objective"

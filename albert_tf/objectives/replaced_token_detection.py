@@ -112,6 +112,11 @@ class ReplacedTokenDetector(AlbertModel):
         self.generator_head = MaskedLMHead(
             sizes, name="generator_head", dtype=self.dtype_policy
         )
+        # The objective, saved with the model by `save_pretrained`.
+        self.objective = {
+            "objective": "rtd",
+            "objective_settings": self._sizes,
+        }
         # Not in `build`, whose scope would be part of the variables' paths.
         self.rtd_head.build()
         self.sop_head.build((None, config.hidden_size))
@@ -142,11 +147,6 @@ class ReplacedTokenDetector(AlbertModel):
             ops.reshape(states, (-1, size)), self.encoder.word_embeddings
         )
         return ops.reshape(logits, (batch, picks, self.config.vocab_size))
-
-    @property
-    def objective(self) -> dict[str, Any]:
-        """The objective, saved with the model by `save_pretrained`."""
-        return {"objective": "rtd", "objective_settings": self._sizes}
 
     @property
     def _sizes(self) -> dict[str, int]:
@@ -217,7 +217,11 @@ class ReplacedTokenDetection(Objective):
     def make_model(self, config: AlbertConfig, **options: Any) -> AlbertModel:
         """Creates a `ReplacedTokenDetector`."""
         hidden, layers = self._generator_sizes(config)
-        return ReplacedTokenDetector(config, hidden, layers, **options)
+        model = ReplacedTokenDetector(config, hidden, layers, **options)
+        model.objective["objective_settings"]["discriminator_weight"] = (
+            self.discriminator_weight
+        )
+        return model
 
     def weights(self, batch: Batch) -> dict[str, Any]:
         """Returns the weights of masked tokens, all tokens, sentence pairs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor, check_batch_size
 from albert_tf.input_files import shown
+from albert_tf.interop.checkpoint import check_vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
@@ -53,8 +53,9 @@ class Pipeline:
                 checkpoint, packed=True, **arguments
             )
         self._tokenizer = tokenizer_of(self._model, path)
+        check_vocabulary(self._tokenizer, self._model.config)
         self._max_length = self._model.config.num_trained_positions
-        self._source = pathlib.Path(checkpoint.source)
+        self._checkpoint = checkpoint
 
     @property
     def tokenizer(self) -> Tokenizer:

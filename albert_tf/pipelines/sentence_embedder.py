@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, get_args
 
@@ -104,16 +105,11 @@ class SentenceEmbedder(Pipeline):
             )
         else:
             self._share(model)
-        folder = fine_tuned_model(self._source)
+        folder = self._checkpoint.folder
         if folder is not None:
-            task = open_model_folder(folder).task_config
-            if task.task_type == Embedding.name:
-                self._max_length = task.settings["max_seq_length"]
-        if (self._source / sentence_transformers.MODULES_FILE).exists():
-            length = sentence_transformers.read_max_length(self._source)
-            self._max_length = int(min(self._max_length, length))
+            self._max_length = self._length_of(folder)
         if pooling is None:
-            pooling = sentence_transformers.default_pooling(self._source)
+            pooling = sentence_transformers.default_pooling(folder)
         self._pooling = pooling
         self._normalize = normalize
         self._token_weights = None
@@ -128,25 +124,38 @@ class SentenceEmbedder(Pipeline):
             )
         )
 
+    def _length_of(self, folder: pathlib.Path) -> int:
+        """Returns the number of tokens that a model's folder cuts texts to."""
+        length = self._max_length
+        if fine_tuned_model(folder) is not None:
+            task = open_model_folder(folder).task_config
+            if task.task_type == Embedding.name:
+                length = task.settings["max_seq_length"]
+        if (folder / sentence_transformers.MODULES_FILE).exists():
+            named = sentence_transformers.read_max_length(folder)
+            length = int(min(length, named))
+        return length
+
     def _weights(self) -> np.ndarray:
         """Returns the weights of the tokens of a weighted mean."""
-        weights = sentence_transformers.read_token_weights(self._source)
+        checkpoint = self._checkpoint
+        weights = sentence_transformers.read_token_weights(checkpoint.folder)
         if weights is None:
             weights = sif_weights(self._tokenizer)
         if len(weights) != self._tokenizer.vocab_size:
             raise InputError(
-                f"{self._source} has weights of {len(weights):,} tokens, but "
-                f"its vocabulary has {self._tokenizer.vocab_size:,}; give "
+                f"{checkpoint.source} has weights of {len(weights):,} tokens, "
+                f"but its vocabulary has {self._tokenizer.vocab_size:,}; give "
                 "another pooling, such as mean"
             )
         return weights
 
     def _share(self, fill: FillMask) -> None:
         """Takes the encoder of a `FillMask`, without loading it again."""
-        self._strategy, self._source = fill._strategy, fill._source
+        self._strategy, self._checkpoint = fill._strategy, fill._checkpoint
         self._model = fill._model.encoder
         self._model.vocabulary = fill._model.vocabulary
-        self._tokenizer = tokenizer_of(self._model, fill._source)
+        self._tokenizer = tokenizer_of(self._model, fill._checkpoint.source)
         self._max_length = fill._max_length
 
     def __call__(self, texts: str | Iterable[str]) -> np.ndarray:

@@ -46,6 +46,17 @@ _KEYS = (
 MODEL_FILE = AlbertTokenizer.file_name
 WORDPIECE_FILE = AlbertWordPieceTokenizer.file_name
 
+# Names of the files of a tokenizer.
+TOKENIZER_FILES = frozenset(
+    (
+        SETTINGS_FILE,
+        MODEL_FILE,
+        WORDPIECE_FILE,
+        TOKENIZER_JSON,
+        _SPECIAL_TOKENS_MAP,
+    )
+)
+
 # A key of albert_tf only: the SHA-256 of the vocabulary file.
 _FINGERPRINT = "vocabulary_sha256"
 # A longer one is taken as unknown.

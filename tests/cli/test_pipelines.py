@@ -14,6 +14,7 @@ from albert_tf.finetuning.text_classification.examples import (
     text_task_config,
 )
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,18 @@ def test_embed(texts, albert_eagerly):
         )
         rows = np.loadtxt(texts / name, delimiter=separator, skiprows=1)
         np.testing.assert_allclose(rows, vectors, atol=2e-6)
+
+
+def test_an_array_that_cannot_be_written_is_not_computed(
+    texts, status_eagerly, monkeypatch
+):
+    monkeypatch.setattr(
+        SentenceEmbedder, "__call__", lambda *_: pytest.fail("computed")
+    )
+    command = "embed --model=start --input=texts.txt --output=missing/v.npy"
+    status, _, errors = status_eagerly(texts, command, "")
+    assert status == 2
+    assert "missing/v.npy: cannot be written" in errors
 
 
 def test_sentence_order(texts, albert_eagerly):

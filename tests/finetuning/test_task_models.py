@@ -122,6 +122,12 @@ def close(actual, desired):
     )
 
 
+def test_a_cosine_is_that_of_two_texts():
+    for shape in ((2, 4), (2, 3, 4)):
+        with pytest.raises(InputError, match=r"must be \[batch, 2, hidden\]"):
+            cosine_loss(np.ones(2), np.ones(shape, np.float32))
+
+
 @ALL
 def test_arrays_and_datasets_are_equal(make, name):
     model, x, y = make(name)

@@ -14,6 +14,7 @@ from albert_tf.interop.convert import WRITERS
 from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.sentence_transformers import settings_files
 
 
 def convert(input, output, **settings):
@@ -104,6 +105,72 @@ def test_heads_of_an_objective_are_dropped_only_by_name(
     assert not opened.objective_arrays
     with pytest.raises(InputError, match="has no heads of an objective"):
         convert(output, tmp_path / "other", drop=["objective"])
+
+
+@pytest.fixture
+def with_pooling(stored, tmp_path):
+    """A fine-tuned classifier whose folder sentence-transformers opens."""
+    source = shutil.copytree(
+        stored / "huggingface_classifier", tmp_path / "source"
+    )
+    shutil.copy(stored / "spiece.model", source)
+    (source / "task.json").write_text('{"task_type": "text_classification"}')
+    tokenizer = open_checkpoint(source).tokenizer
+    files = settings_files(
+        8,
+        pooling="weighted_mean",
+        normalize=True,
+        max_length=9,
+        tokenizer=tokenizer,
+        token_weights=np.ones(tokenizer.vocab_size, np.float32),
+    )
+    for name, content in files.items():
+        (source / name).parent.mkdir(exist_ok=True)
+        content = content.encode() if isinstance(content, str) else content
+        (source / name).write_bytes(content)
+    return source
+
+
+POOLING = {
+    "1_WordWeights/config.json",
+    "1_WordWeights/model.safetensors",
+    "2_Pooling/config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"dtype": "float16"}, {*POOLING, "task.json"}),
+        ({"drop": ["pooling"]}, {"task.json"}),
+        ({"drop": ["classifier_head"]}, POOLING),
+        ({"drop": ["tokenizer"]}, set()),
+        (
+            {"spm_model_file": "albert_tiny_en", "drop": ["pooling"]},
+            {"task.json"},
+        ),
+    ],
+)
+def test_task_and_pooling_are_kept(with_pooling, tmp_path, settings, kept):
+    output = tmp_path / "new"
+    convert(with_pooling, output, **settings)
+    for name in (*POOLING, "task.json"):
+        assert (output / name).exists() == (name in kept)
+        if name in kept:
+            before = (with_pooling / name).read_bytes()
+            assert (output / name).read_bytes() == before
+
+
+def test_token_weights_belong_to_their_vocabulary(with_pooling, tmp_path):
+    settings = {"spm_model_file": "albert_tiny_en"}
+    with pytest.raises(InputError, match="drop the pooling with --drop=pool"):
+        convert(with_pooling, tmp_path / "new", **settings)
+    convert(with_pooling, tmp_path / "plain", drop=["pooling"])
+    with pytest.raises(InputError, match="has no pooling of sentence-transf"):
+        convert(tmp_path / "plain", tmp_path / "new", drop=["pooling"])
 
 
 def test_a_failed_conversion_leaves_no_files(stored, tmp_path, contents):

@@ -78,7 +78,8 @@ def hub(tmp_path, monkeypatch):
             blob.write_text(name)
             link = folder / "snapshots" / commit / name
             link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(os.path.relpath(blob, link.parent))
+            if not link.is_symlink():
+                link.symlink_to(os.path.relpath(blob, link.parent))
         (folder / "refs").mkdir(exist_ok=True)
         (folder / "refs" / ref).write_text(commit)
         return str(folder / "snapshots" / commit)
@@ -274,6 +275,17 @@ def test_revisions_in_the_cache(hub, log):
         resolve(REPO, revision="v2")
 
 
+def test_a_commit_without_a_vocabulary_is_completed(hub, log):
+    """Another library may have cached the weights only."""
+    folder = hub.lay(REPO, CHECKPOINT[:-1])
+    hub.files = CHECKPOINT
+    assert resolve(REPO, revision=COMMIT) == folder
+    assert hub.fetched == CHECKPOINT
+    hub.files = None
+    assert resolve(REPO, revision=COMMIT) == folder
+    assert not log
+
+
 SHARDS = ["model.safetensors.index.json"] + [
     f"model-0000{i}-of-00002.safetensors" for i in (1, 2)
 ]
@@ -323,9 +335,12 @@ def test_only_needed_files_are_downloaded(hub, weights, ignored):
     wanted = [
         *weights,
         "assets/tokenizer/vocabulary.spm",
-        "1_Pooling/config.json",
+        "1_WordWeights/config.json",
+        "1_WordWeights/model.safetensors",
+        "2_Pooling/config.json",
         "config.json",
         "modules.json",
+        "objective.safetensors",
         "spiece.model",
         "tokenizer.json",
         "tokenizer_config.json",

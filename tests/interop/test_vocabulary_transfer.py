@@ -1,9 +1,12 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from albert_tf.cli.main import main
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Vocabulary
+from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.vocabulary_transfer import transfer_vocabulary
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -70,6 +73,31 @@ def test_rows_of_the_new_vocabulary(make):
 def test_the_same_vocabulary_keeps_the_weights(checkpoint, assert_equal):
     before = open_checkpoint(checkpoint)
     assert_equal(transfer_vocabulary(before, before.tokenizer), before)
+
+
+def test_a_tokenizer_of_more_pieces_is_refused(make):
+    checkpoint = make(*SPECIAL, "a", "b")
+    larger = Vocabulary(wordpiece(*SPECIAL, *"abcdefgh"))
+    broken = dataclasses.replace(checkpoint, vocabulary=larger)
+    with pytest.raises(InputError, match="13 pieces, but the model's vocab"):
+        transfer_vocabulary(broken, wordpiece(*SPECIAL, "a"))
+
+
+def test_case_settings_of_wordpiece_stay(make, tmp_path):
+    write_huggingface(make(*SPECIAL, "a", "b"), make_folder(tmp_path / "old"))
+    output = tmp_path / "new"
+    main(
+        f"convert --input={tmp_path}/old --output={output} "
+        "--spm_model_file=albert_tiny_en".split()
+    )
+    tokenizer = open_checkpoint(output).tokenizer
+    assert tokenizer.settings["strip_accents"] is True
+    assert tokenizer.tokenize("Café") == tokenizer.tokenize("cafe")
+
+
+def make_folder(path):
+    path.mkdir()
+    return path
 
 
 def test_a_tokenizer_is_required(make_checkpoint, config, tokenizer):

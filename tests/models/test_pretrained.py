@@ -19,6 +19,7 @@ from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
+from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.open_checkpoint import load_tokenizer
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -268,6 +269,27 @@ def test_the_folder_of_a_run_is_refused(tmp_path, encoder):
     with pytest.raises(InputError, match="is the folder of a run"):
         encoder.save_pretrained(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_files_of_an_earlier_model_do_not_stay(tmp_path, encoder):
+    """They would say of the new model what is true of the old one."""
+    folder = tmp_path / "mine"
+    (folder / "1_Pooling").mkdir(parents=True)
+    stale = ["task.json", "modules.json", "objective.safetensors", "vocab.txt"]
+    for name in [*stale, "1_Pooling/config.json", "notes.json"]:
+        (folder / name).write_text("{}")
+    vocabulary = encoder.vocabulary
+    encoder.vocabulary = Vocabulary()
+    encoder.save_pretrained(folder)
+    assert (folder / "vocab.txt").exists()  # It had no tokenizer of its own.
+    encoder.vocabulary = Vocabulary(
+        AlbertTokenizer.from_file(STORED / "spiece.model")
+    )
+    encoder.save_pretrained(folder)
+    encoder.vocabulary = vocabulary
+    names = {path.name for path in folder.iterdir()}
+    assert not names & {*stale, "1_Pooling"}
+    assert {"spiece.model", "notes.json"} < names
 
 
 def test_a_folder_with_other_files_keeps_them(tmp_path, encoder):

@@ -108,6 +108,38 @@ def test_names_and_settings_are_checked(name, settings, message):
         make_objective(name, settings)
 
 
+def test_the_task_of_pairs_is_checked():
+    with pytest.raises(InputError, match="pair_task='SOP' must be sop, nsp or"):
+        make_objective("mlm", pair_task="SOP")
+
+
+def test_a_model_has_the_settings_of_its_objective(config):
+    settings = {"discriminator_weight": 20.0, "generator_hidden_size": 8}
+    model = make_objective("rtd", settings, mask_id=4).make_model(config)
+    saved = model.objective["objective_settings"]
+    assert make_objective("rtd", saved).discriminator_weight == 20.0
+    assert saved["generator_hidden_size"] == 8
+
+
+def test_a_module_that_fails_can_be_corrected(tmp_path):
+    path = tmp_path / "corrected_objective.py"
+    code = (
+        "from albert_tf.objectives.masked_language_modeling import *\n"
+        "from albert_tf.objectives.registry import register_objective\n"
+        "@register_objective\n"
+        "class Own(MaskedLanguageModeling):\n"
+        "    name = 'corrected'\n"
+    )
+    path.write_text(code + "undefined\n")
+    with pytest.raises(InputError, match="cannot be imported .NameError"):
+        load_objective_module(path)
+    with pytest.raises(InputError, match="objective='corrected' must be one"):
+        make_objective("corrected")
+    path.write_text(code)
+    load_objective_module(path)
+    assert make_objective("corrected").name == "corrected"
+
+
 def test_settings_are_those_that_are_given():
     objective = make_objective("rtd", {"discriminator_weight": 20.0})
     assert objective.discriminator_weight == 20.0

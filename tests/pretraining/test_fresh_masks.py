@@ -12,6 +12,7 @@ from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.errors import InputError
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.objectives.objective import original_ids
 from albert_tf.objectives.registry import load_objective_module, make_objective
 
@@ -106,6 +107,27 @@ def test_pairs_are_kept_swapped_or_given_another_second(
     assert (shares[2] > 0.05) == (partner_length == 1)
 
 
+def test_what_is_masked_is_scored(batch, make_fresh, monkeypatch):
+    """Also in pairs whose new second segment has another length."""
+    objective = make_fresh(partner_length=1.0)
+    seen = []
+    monkeypatch.setattr(
+        MaskedLanguageModeling,
+        "terms",
+        lambda self, model, batch, training: seen.append(batch),
+    )
+    changed = 0
+    for step in range(4):
+        with dropout_seeds(tf.constant([1, step])):
+            objective.terms(None, batch, True)
+        lengths = np.asarray(seen[-1]["input_mask"]).sum(1)
+        changed += (lengths != np.asarray(batch["input_mask"]).sum(1)).sum()
+        np.testing.assert_array_equal(
+            seen[-1]["masked_lm_weights"], objective.weights(batch)["mlm"]
+        )
+    assert changed > 10
+
+
 def test_masks_are_new_in_every_step(batch, make_fresh, tokenizer):
     objective = make_fresh()
     text = np.asarray(original_ids(batch))
@@ -123,7 +145,7 @@ def test_masks_are_new_in_every_step(batch, make_fresh, tokenizer):
     chosen, kept, masked = [], 0, 0
     for step in range(6):
         with dropout_seeds(tf.constant([2, step])):
-            new = objective.draw_masks(batch, original_ids(batch))
+            new = objective.draw_masks(batch, original_ids(batch), weights)
         ids, positions, labels = (
             np.asarray(new[name])
             for name in (
@@ -153,9 +175,9 @@ def test_masks_are_new_in_every_step(batch, make_fresh, tokenizer):
 def test_whole_words_are_masked(batch, make_fresh, tokenizer):
     """Of the words with a masked piece, only a row's last may be cut."""
     objective = make_fresh()
-    with dropout_seeds(tf.constant([3, 0])):
-        new = objective.draw_masks(batch, original_ids(batch))
     weights = np.asarray(objective.weights(batch)["mlm"])
+    with dropout_seeds(tf.constant([3, 0])):
+        new = objective.draw_masks(batch, original_ids(batch), weights)
     table = VocabularyTable.from_tokenizer(tokenizer)
     begins = table.word_starts.copy()
     begins[[tokenizer.pad_id, tokenizer.sep_id]] = True

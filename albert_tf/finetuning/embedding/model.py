@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.examples import EMBEDDING
 from albert_tf.finetuning.embedding.features import TEXT_HASHES
 from albert_tf.finetuning.features import LABELS
@@ -116,7 +117,16 @@ def cosine_loss(y_true, y_pred):
     Args:
       y_true: the cosine that a pair should have, `[batch]`.
       y_pred: embeddings `[batch, 2, hidden]`.
+
+    Raises:
+      InputError: if the embeddings are not those of two texts.
     """
+    shape = ops.shape(y_pred)
+    if len(shape) != 3 or shape[1] != 2:
+        raise InputError(
+            f"cosine_loss: embeddings of shape {list(shape)} must be [batch, "
+            "2, hidden], those of pairs of texts"
+        )
     unit = ops.normalize(y_pred, axis=-1)
     cosines = ops.sum(unit[:, 0] * unit[:, 1], axis=-1)
     targets = ops.reshape(ops.cast(y_true, cosines.dtype), (-1,))

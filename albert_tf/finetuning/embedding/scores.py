@@ -52,13 +52,14 @@ def check_metrics(
             )
     if scored:
         import_package("scipy.stats")
-    key = metrics[0]
-    if (key in CORRELATIONS) != bool(scored):
-        known = ",".join(CORRELATIONS) if scored else RETRIEVAL
-        raise InputError(
-            f"{examples[0].location}: {key} cannot be computed from pairs "
-            f"{'with' if scored else 'without'} scores; use --metrics={known}"
-        )
+    for name in metrics:
+        if examples and (name in CORRELATIONS) != bool(scored):
+            known = ",".join(CORRELATIONS) if scored else RETRIEVAL
+            raise InputError(
+                f"{examples[0].location}: {name} cannot be computed from pairs "
+                f"{'with' if scored else 'without'} scores; use "
+                f"--metrics={known}"
+            )
 
 
 def embedding_scores(

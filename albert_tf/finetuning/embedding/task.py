@@ -145,7 +145,8 @@ class Embedding(TaskType):
 
     def scores(self, examples, predictions):
         """Returns correlations of cosines, or the accuracy of retrieval."""
-        return embedding_scores(examples, np.concatenate(predictions))
+        scores = embedding_scores(examples, np.concatenate(predictions))
+        return {name: scores[name] for name in self.task_config.metrics}
 
     def check_scores(self, examples):
         """Checks that the examples can be scored with the metrics."""

@@ -91,6 +91,12 @@ def test_the_mean_of_word_embeddings_leaves_special_tokens_out():
         (["spearman"], [("a", "b")], None, "without scores; use --metrics=acc"),
         (["accuracy"], [("a", "b")], [1.0], "with scores; use --metrics=spear"),
         (["spearman"], [("a", "b")] * 2, [1.0, None], "a:1: no score, unlike"),
+        (
+            ["pearson", "accuracy"],
+            [("a", "b")] * 2,
+            [1.0, 0.0],
+            "accuracy cannot be computed from pairs with scores",
+        ),
     ],
 )
 def test_what_cannot_be_scored(metrics, texts, labels, problem, examples_of):
