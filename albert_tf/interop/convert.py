@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 import shutil
 from collections.abc import Callable, Collection
 
@@ -115,15 +116,17 @@ def convert(
             progress(done, len(kept.arrays))
 
     with new_folder(config.output, config.overwrite, marker) as folder:
-        for name in files:
+        for name, file in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(checkpoint.folder / name, folder / name)
+            shutil.copyfile(file, folder / name)
         write(kept, folder, on_tensor, **options)
     return checkpoint
 
 
-def _files_beside(checkpoint: Checkpoint, config: ConvertConfig) -> list[str]:
-    """Returns the files that say how a model is used, relative to its folder.
+def _files_beside(
+    checkpoint: Checkpoint, config: ConvertConfig
+) -> dict[str, pathlib.Path]:
+    """Returns the files that say how a model is used, by their relative paths.
 
     They are the task of a fine-tuned model, unless its head or its tokenizer is
     dropped, and the pooling of sentence-transformers. Other formats than
@@ -145,19 +148,19 @@ def _files_beside(checkpoint: Checkpoint, config: ConvertConfig) -> list[str]:
             )
         pooling = []
     if folder is None or config.to != "huggingface":
-        return []
+        return {}
     if "tokenizer" in config.drop:
-        return []
+        return {}
     weighted = sentence_transformers.has_token_weights(pooling)
     if weighted and config.spm_model_file is not None:
         raise InputError(
             f"the token weights of {checkpoint.source} (WordWeights) belong to "
             f"its vocabulary; drop the pooling with --drop={_POOLING}"
         )
-    has_task = (folder / TASK_FILE).is_file()
-    if has_task and not {*HEADS} & {*config.drop}:
-        return [*pooling, TASK_FILE]
-    return pooling
+    names = pooling
+    if (folder / TASK_FILE).is_file() and not {*HEADS} & {*config.drop}:
+        names = [*pooling, TASK_FILE]
+    return {name: folder / name for name in names}
 
 
 def _without_objective(
