@@ -113,7 +113,7 @@ class ReplacedTokenDetector(AlbertModel):
             sizes, name="generator_head", dtype=self.dtype_policy
         )
         # The objective, saved with the model by `save_pretrained`.
-        self.objective = {
+        self.objective: dict[str, Any] = {
             "objective": "rtd",
             "objective_settings": self._sizes,
         }
