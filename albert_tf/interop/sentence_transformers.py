@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypedDict, get_args
 
@@ -21,6 +22,11 @@ from albert_tf.text.tokenizer_files import SETTINGS_FILE
 MODULES_FILE = "modules.json"
 _LENGTH_FILE = "sentence_bert_config.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
+# Names of what this library has in a folder.
+NAMES = re.compile(
+    "|".join(map(re.escape, (MODULES_FILE, _LENGTH_FILE, _SETTINGS_FILE)))
+    + r"|\d+_(Pooling|WordWeights|Normalize)"
+)
 _WEIGHTS_FILE = "model.safetensors"
 _WEIGHTS = "emb_layer.weight"
 # As releases before 6 named the classes, which later ones read, too.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Mapping
 
 import keras
@@ -11,6 +10,7 @@ import numpy as np
 
 from albert_tf.errors import InputError, StorageError
 from albert_tf.folders import replace_folder, temporary_folder
+from albert_tf.interop import sentence_transformers
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
 from albert_tf.interop.huggingface import (
     CONFIG_FILE,
@@ -211,33 +211,23 @@ def write_pretrained(
         ) from None
 
 
-# Files that say how a model is used; those of an earlier one do not say it of
-# the model that replaces it.
-_USAGE = re.compile(
-    rf"{re.escape(OBJECTIVE_FILE)}|{re.escape(TASK_FILE)}"
-    r"|modules\.json|(config_sentence_transformers|sentence_bert_config)\.json"
-    r"|\d+_(Pooling|WordWeights|Normalize)"
-)
-
-
 def _obsolete_files(
     folder: str | os.PathLike[str], new: Collection[str]
 ) -> list[str]:
     """Returns the names of an earlier model's files to remove from a folder.
 
-    Its tokenizer stays if the new model has none.
+    They say how that model is used, which need not be true of the new one. Its
+    tokenizer stays if the new model has none.
     """
     if not os.path.isdir(folder):
         return []
-    has_tokenizer = not TOKENIZER_FILES.isdisjoint(new)
+    obsolete = {OBJECTIVE_FILE, TASK_FILE}
+    if not TOKENIZER_FILES.isdisjoint(new):
+        obsolete |= TOKENIZER_FILES
     return [
         name
-        for name in os.listdir(folder)
-        if name not in new
-        and (
-            _USAGE.fullmatch(name)
-            or (has_tokenizer and name in TOKENIZER_FILES)
-        )
+        for name in {*os.listdir(folder)}.difference(new)
+        if name in obsolete or sentence_transformers.NAMES.fullmatch(name)
     ]
 
 
