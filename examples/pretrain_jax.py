@@ -85,7 +85,7 @@ def learning_rate(arguments, steps, minutes_left):
     if decay:
         since = np.maximum(steps - (arguments.num_train_steps - decay), 0)
         rates = rates * (1 - np.sqrt(np.float32(since) / np.float32(decay)))
-    if minutes_left < arguments.decay_minutes:
+    if 0 < arguments.decay_minutes > minutes_left:
         share = max(minutes_left, 0) / arguments.decay_minutes
         rates = rates * (1 - np.sqrt(np.float32(1 - share)))
     return rates.astype(np.float32)

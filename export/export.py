@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.exporting.config import IDS_KINDS, ExportConfig
 from albert_tf.exporting.encoder import export_encoder, load_with_heads
 from albert_tf.exporting.huggingface_layout import huggingface_program
+from albert_tf.exporting.manifest import MANIFEST
 from albert_tf.exporting.origin import origin_of_checkpoint, origin_of_task
 from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.exporting.runtimes import (
@@ -29,7 +30,7 @@ from albert_tf.exporting.web_page import page_scripts, write_web_page
 from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.serving import ServingGraph
-from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.folders import new_folder
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.interop.sentence_transformers import default_pooling
@@ -58,6 +59,12 @@ def export(config: ExportConfig) -> None:
         [config.model, *split_patterns(config.calibration_input or ())],
     )
     tuned = fine_tuned_model(config.model)
+    opened = None
+    if tuned is None and not os.path.isdir(config.model):
+        # An archive, which is unpacked as long as it is open, a file, or a name
+        # on a hub.
+        opened = open_checkpoint(config.model, head="classifier_head")
+        tuned = opened.folder and fine_tuned_model(opened.folder)
     with _without_progress():
         if config.kind == "web":
             _export_web(config, tuned)
@@ -111,11 +118,11 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
 
 def _export_huggingface(
     config: ExportConfig, folder: pathlib.Path | None, *, page: bool = False
-) -> Checkpoint:
+) -> None:
     """Exports any checkpoint with its head, for Hugging Face's libraries.
 
     `folder` is that of the model if it is a fine-tuned one; for `page`, see
-    `huggingface_program`. Returns the checkpoint.
+    `huggingface_program`.
     """
     source = config.model
     checkpoint = open_checkpoint(folder or source, head="classifier_head")
@@ -136,13 +143,24 @@ def _export_huggingface(
         task=task,
         origin=origin.with_license(config.license),
     )
-    return checkpoint
 
 
 def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
     """Exports a model for browsers, with a page for it."""
-    scripts = page_scripts(config.web_packages)
-    with tempfile.TemporaryDirectory() as scratch:
+    # What is wrong is reported before anything is fetched or converted.
+    checkpoint = open_checkpoint(folder or config.model, head="classifier_head")
+    pooling = default_pooling(checkpoint.folder)
+    if pooling == "weighted_mean":
+        raise InputError(
+            f"{checkpoint.source} weighs tokens (WordWeights), which pages do "
+            "not support; drop that with `albert convert --drop=pooling`, for "
+            "plain means"
+        )
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        new_folder(config.output, config.overwrite, MANIFEST) as new,
+    ):
+        scripts = page_scripts(config.web_packages)
         layout = pathlib.Path(scratch, "model")
         model_only = dataclasses.replace(
             config,
@@ -151,9 +169,8 @@ def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
             output=layout,
             web_packages=None,
         )
-        checkpoint = _export_huggingface(model_only, folder, page=True)
-        pooling = default_pooling(checkpoint.folder)
-        write_web_page(layout, scripts, pooling, config)
+        _export_huggingface(model_only, folder, page=True)
+        write_web_page(layout, scripts, pooling, new)
 
 
 def _export_encoder(config: ExportConfig, folder: pathlib.Path | None) -> None:

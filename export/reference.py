@@ -99,7 +99,8 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
         settings = manifest["task"].get("settings", {})
         config = TaskConfig.from_dict(manifest["task"]).to_dict()
         expected = {name: config[name] for name in ("task_type", "labels")}
-        found = open_model_folder(model).task_config.to_dict()
+        task = open_model_folder(model).task_config.to_dict()
+        found = {name: task[name] for name in expected}
         _check_same(model, found, expected)
     length = manifest.get("seq_length", 0)
     packed = bool(manifest.get("packed"))
@@ -136,10 +137,11 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
 def _check_same(
     model: Path, found: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    for name, value in expected.items():
-        if found[name] != value:
+    for name in dict.fromkeys((*expected, *found)):
+        ours, value = found.get(name), expected.get(name)
+        if ours != value:
             raise InputError(
-                f"model={os.fspath(model)} has {name}={found[name]}, but the "
+                f"model={os.fspath(model)} has {name}={ours}, but the "
                 f"export has {value}; give the checkpoint that it was made from"
             )
 

@@ -20,11 +20,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.huggingface_layout import QUANTIZED_FILE
 from albert_tf.exporting.manifest import MANIFEST, Origin, describe_files
 from albert_tf.exporting.model_card import describe_export
-from albert_tf.folders import new_folder
 from albert_tf.input_files import read_bytes
 from albert_tf.interop.huggingface import CONFIG_FILE
 
@@ -92,50 +90,49 @@ def write_web_page(
     layout: pathlib.Path,
     scripts: Mapping[str, bytes],
     pooling: str,
-    config: ExportConfig,
+    folder: pathlib.Path,
 ) -> None:
-    """Writes the folder of a web page.
+    """Writes a web page.
 
     Args:
       layout: an export in Hugging Face's layout.
       scripts: the `page_scripts`.
       pooling: "mean" or "cls": what gives the vectors of sentences.
-      config: the output folder, and whether to replace an export there.
+      folder: where to write it, an empty folder.
     """
     values = json.loads((layout / MANIFEST).read_text("utf-8"))
     model_config = json.loads((layout / CONFIG_FILE).read_text("utf-8"))
     facts = _facts(values, model_config) | {"pooling": pooling}
-    with new_folder(config.output, config.overwrite, MANIFEST) as folder:
-        (folder / _SCRIPTS).mkdir()
-        for name, content in scripts.items():
-            (folder / _SCRIPTS / name).write_bytes(content)
-        for name in (CONFIG_FILE, *_READ):
-            path = folder / _MODEL / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(layout / name, path)
-        # What the page reads, for its progress.
-        read = [f"{_SCRIPTS}/{_WASM}.bin", *(f"{_MODEL}/{x}" for x in _READ)]
-        facts["bytes"] = sum((folder / x).stat().st_size for x in read)
-        _write(folder / "index.html", "web_page.html", facts=script_text(facts))
-        # The page's address stands for the page. The worker reads what it
-        # reads, and is another one if any file of the folder is.
-        modules = [f"{_SCRIPTS}/{x}" for x in scripts if x.endswith(".mjs")]
-        _write(
-            folder / "worker.js",
-            "web_worker.js",
-            files=json.dumps(["./", *modules, *read]),
-            version=hashlib.sha256(
-                json.dumps(describe_files(folder)).encode()
-            ).hexdigest(),
-        )
-        described = {
-            "kind": "web",
-            "file": f"{_MODEL}/{QUANTIZED_FILE}",
-            "files": describe_files(folder),
-            "quantization": "dynamic",
-        }
-        origin = Origin.from_dict(values.pop("origin"))
-        describe_export(folder, values | described, origin)
+    (folder / _SCRIPTS).mkdir()
+    for name, content in scripts.items():
+        (folder / _SCRIPTS / name).write_bytes(content)
+    for name in (CONFIG_FILE, *_READ):
+        path = folder / _MODEL / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(layout / name, path)
+    # What the page reads, for its progress.
+    read = [f"{_SCRIPTS}/{_WASM}.bin", *(f"{_MODEL}/{x}" for x in _READ)]
+    facts["bytes"] = sum((folder / x).stat().st_size for x in read)
+    _write(folder / "index.html", "web_page.html", facts=script_text(facts))
+    # The page's address stands for the page. The worker reads what it
+    # reads, and is another one if any file of the folder is.
+    modules = [f"{_SCRIPTS}/{x}" for x in scripts if x.endswith(".mjs")]
+    _write(
+        folder / "worker.js",
+        "web_worker.js",
+        files=json.dumps(["./", *modules, *read]),
+        version=hashlib.sha256(
+            json.dumps(describe_files(folder)).encode()
+        ).hexdigest(),
+    )
+    described = {
+        "kind": "web",
+        "file": f"{_MODEL}/{QUANTIZED_FILE}",
+        "files": describe_files(folder),
+        "quantization": "dynamic",
+    }
+    origin = Origin.from_dict(values.pop("origin"))
+    describe_export(folder, values | described, origin)
 
 
 def _write(path: pathlib.Path, template: str, **values: str) -> None:

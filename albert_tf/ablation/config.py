@@ -14,7 +14,7 @@ from albert_tf.data.text_files import TextPath, find_text_files, size_of
 from albert_tf.errors import counted
 from albert_tf.files import split_patterns
 from albert_tf.settings import described, require, setting
-from albert_tf.text.vocabulary import ModelType
+from albert_tf.text.vocabulary_paths import ModelType
 
 # The default of `create-data`.
 _MASKED_LM_PROB = 0.15

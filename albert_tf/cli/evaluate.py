@@ -58,10 +58,11 @@ def main(flags: CommandFlags) -> None:
         return
     # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.finetuning.evaluate import evaluate_with_gain
+    from albert_tf.finetuning.results import with_null
 
     scores, gain = evaluate_with_gain(given)
     if given.json:
-        print(json.dumps(scores))
+        print(json.dumps(with_null(scores)))
     else:
         _print_scores(scores)
     if gain:
@@ -79,6 +80,7 @@ def _score_checkpoints(given: EvaluateFlags, checkpoints: str) -> None:
     """Prints the scores of checkpoints of pretraining runs."""
     # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.data.records import open_records
+    from albert_tf.finetuning.results import with_null
     from albert_tf.objectives.registry import load_objective_module
     from albert_tf.pretraining.evaluate import check_runs, evaluate_checkpoints
     from albert_tf.training.checkpoint_files import match_checkpoints
@@ -97,7 +99,8 @@ def _score_checkpoints(given: EvaluateFlags, checkpoints: str) -> None:
     )
     if given.json:
         for path, scores in scored:
-            print(json.dumps({"checkpoint": path} | scores), flush=True)
+            line = {"checkpoint": path} | with_null(scores)
+            print(json.dumps(line), flush=True)
     else:
         width = max(map(len, found))
         print_score_table(scored, records.baselines(), width)

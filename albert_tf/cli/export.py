@@ -15,7 +15,7 @@ from albert_tf.cli.flags import CommandFlags
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.finetuning.config import TaskModuleConfig
-from albert_tf.settings import overriding, setting
+from albert_tf.settings import overriding, setting, settings_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,12 @@ def main(flags: CommandFlags) -> None:
     if given.check is not None:
         if given.output is not None:
             raise InputError("--check writes nothing; remove --output")
+        known = {x.name for x in settings_of(CheckFlags)}
+        names = {x.flag for x in settings_of(ExportConfig) if x.flag}
+        if others := sorted(flags.given(*(names - known))):
+            raise InputError(
+                f"--{others[0]} is for exporting; remove it, or --check"
+            )
         given.load_task_module()
         _check(given.check, given.model)
         return

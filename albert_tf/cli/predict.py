@@ -191,6 +191,12 @@ def _check_flags(given: PredictFlags) -> None:
         raise InputError(f"--from={given.source} requires --glue_submission")
     if submits and given.data is None and not given.from_library:
         raise InputError("--glue_submission requires --data or --from")
+    for name in ("output", "format", "squad_output"):
+        if submits and getattr(given, name) is not None:
+            raise InputError(
+                f"--{name} is not supported with --glue_submission, whose "
+                "files have a format of their own"
+            )
     if given.score and given.input is None:
         raise InputError("--score requires --input, which has labels")
 
@@ -261,9 +267,12 @@ def _predict(
     """Writes predictions, and scores them with --score."""
     from tqdm import tqdm
 
-    from albert_tf.finetuning.evaluate import score_predictions
+    from albert_tf.finetuning.evaluate import check_scored, score_predictions
 
     task_type = predictor.task_type
+    if given.score:
+        examples = list(examples)
+        check_scored(task_type, examples)
     kept: list[Predictions] = []
     with contextlib.ExitStack() as stack:
         answers = _answer_files(task_type, given, stack)

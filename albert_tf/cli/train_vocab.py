@@ -12,6 +12,7 @@ import collections
 import dataclasses
 import itertools
 import json
+import os
 from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
@@ -27,6 +28,7 @@ from albert_tf.data.text_files import (
     find_text_files,
     sample_blocks,
 )
+from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, split_patterns, write_atomically
 from albert_tf.settings import described, setting
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -35,8 +37,8 @@ from albert_tf.text.vocabulary import (
     VocabularyConfig,
     sample_by_weight,
     train_vocabulary,
-    vocabulary_files,
 )
+from albert_tf.text.vocabulary_paths import free_outputs, vocabulary_files
 from albert_tf.text.vocabulary_report import measure_vocabulary
 
 # Per source: 5,000 sentences have a sampling error of about 1 %.
@@ -98,6 +100,11 @@ def main(flags: CommandFlags) -> None:
     for path in (*outputs, given.report):
         if path is not None:
             check_not_input(path, itertools.chain(*sources.values()))
+    # Before the text is read, which may take hours.
+    free_outputs(given.output, config.model_type, overwrite=given.overwrite)
+    folder = os.path.dirname(os.path.abspath(given.report or ""))
+    if not os.path.isdir(folder):
+        raise InputError(f"--report={given.report}: {folder} does not exist")
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {
         source: SentenceSample(_MAX_HELDOUT, config.seed) for source in sources

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from albert_tf.data.example_arrays import MANIFEST, ConvertDataConfig
 from albert_tf.data.records import Records, open_records
 from albert_tf.errors import InputError
+from albert_tf.files import writing
 from albert_tf.folders import new_folder
 from albert_tf.text.tokenizer_files import tokenizer_files
 
@@ -55,7 +57,7 @@ def convert_records(config: ConvertDataConfig) -> dict[str, Any]:
     }
     with new_folder(config.output, config.overwrite, MANIFEST) as folder:
         for split in records.files:
-            count = records.manifest["splits"][split]["counts"]["instances"]
+            count = sum(file.num_records for file in records.files[split])
             if split == "train":
                 count *= config.num_epochs
             manifest["splits"][split] = _write_split(
@@ -90,12 +92,8 @@ def _write_split(
                 if (values[:size] == constants[name]).all():
                     continue
                 # It varies: store what was equal so far.
-                files[name] = np.lib.format.open_memmap(
-                    folder / f"{name}.npy",
-                    "w+",
-                    values.dtype,
-                    (count, *values.shape[1:]),
-                )
+                shape = (count, *values.shape[1:])
+                files[name] = _new_array(folder / name, values.dtype, shape)
                 files[name][:done] = constants.pop(name)
             files[name][done : done + size] = values[:size]
         done += size
@@ -109,18 +107,37 @@ def _write_split(
     }
 
 
+def _new_array(
+    path: pathlib.Path, dtype: np.dtype, shape: tuple[int, ...]
+) -> np.memmap:
+    """Returns an array of a new file, whose space on the disk is allocated.
+
+    Writing to a mapped file without space would end the process.
+    """
+    path = path.with_suffix(".npy")
+    array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    with writing(path, array.nbytes), open(path, "rb+") as file:
+        os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
+    return array
+
+
 def _compact(
     batch: dict[str, np.ndarray], records: Records
 ) -> dict[str, np.ndarray]:
     """Returns a batch in small dtypes, with `lengths` for `input_mask`."""
     assert records.tokenizer is not None
     small = records.tokenizer.vocab_size <= 2**16
+    sequences = 0
+    if "sequence_starts" in batch:
+        sequences = batch["sequence_starts"].shape[1]
     ids = ("input_word_ids", "masked_lm_ids")
     compact = {"lengths": batch["input_mask"].sum(1).astype(np.uint16)}
     for name, values in batch.items():
         if name in ids:
             compact[name] = values.astype(np.uint16 if small else np.int32)
         elif name in ("masked_lm_positions", "sequence_starts"):
+            compact[name] = values.astype(np.uint16)
+        elif name == "sequence_ids" and sequences > 255:
             compact[name] = values.astype(np.uint16)
         elif name != "input_mask":
             compact[name] = values.astype(np.uint8)

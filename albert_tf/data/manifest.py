@@ -23,6 +23,7 @@ from albert_tf.data.text_files import TextPath, size_of
 from albert_tf.errors import InputError
 from albert_tf.input_files import exists, read_json, sha256, shown
 from albert_tf.schema import check_type
+from albert_tf.text.base_tokenizer import Tokenizer
 
 MANIFEST_NAME = "manifest.json"
 DATA_FILE = "data_manifest.json"  # copy of the manifest in a run's folder
@@ -249,6 +250,16 @@ def sequences_per_row(manifest: Mapping[str, Any] | None) -> int:
     return settings.get("max_sequences_per_row", 1)
 
 
+def describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Returns the entry of a tokenizer in a manifest."""
+    return {
+        "file": tokenizer.file_name,
+        "fingerprint": tokenizer.fingerprint,
+        "vocab_size": tokenizer.vocab_size,
+        **tokenizer.settings,
+    }
+
+
 def build_manifest(
     config: PretrainingDataConfig,
     *,
@@ -290,12 +301,7 @@ def build_manifest(
         "version": VERSION,
         "settings": config.settings()
         | {"num_shards": len(splits["train"]["files"])},
-        "tokenizer": {
-            "file": tokenizer.file_name,
-            "fingerprint": tokenizer.fingerprint,
-            "vocab_size": tokenizer.vocab_size,
-            **tokenizer.settings,
-        },
+        "tokenizer": describe_tokenizer(tokenizer),
         "inputs": inputs,
         "oddities": {name: oddities[name] for name in ODDITIES},
         "constant_guess": {"id": guess, "piece": tokenizer.id_to_piece(guess)},

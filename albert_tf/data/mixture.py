@@ -17,6 +17,7 @@ from albert_tf.data.manifest import (
     VERSION,
     check_weight,
     describe_inputs,
+    describe_tokenizer,
     find_any_manifest,
     find_manifest,
     is_mixture,
@@ -182,9 +183,11 @@ def create_mixture(
     files = find_corpus_files(corpora, config.data_dir)
     _check_folder(folder, files, config.overwrite)
     folder.mkdir(parents=True, exist_ok=True)
-    # The data sets that it lists are about to change.
-    (folder / MANIFEST_NAME).unlink(missing_ok=True)
-    manifests = {}
+    manifest_file = folder / MANIFEST_NAME
+    # It is removed while the data sets that it lists change.
+    before = manifest_file.read_bytes() if manifest_file.exists() else None
+    manifest_file.unlink(missing_ok=True)
+    manifests: dict[str, dict[str, Any]] = {}
     for corpus in corpora:
         corpus_config = dataclasses.replace(
             config, input=[corpus.pattern], output=folder / corpus.name
@@ -194,12 +197,16 @@ def create_mixture(
             finished = _find_finished(corpus_config, files[corpus.name])
         try:
             manifests[corpus.name] = finished or create(corpus_config)
-        except InputError as error:
-            raise InputError(f"corpus {corpus.name}: {error}") from None
+        except BaseException as error:
+            if before is not None and not manifests:
+                write_atomically(manifest_file, before)  # Nothing has changed.
+            if isinstance(error, InputError):
+                raise InputError(f"corpus {corpus.name}: {error}") from None
+            raise
     manifest = build_mixture_manifest(
         {corpus.name: corpus.weight for corpus in corpora}, manifests
     )
-    write_atomically(folder / MANIFEST_NAME, serialize_manifest(manifest))
+    write_atomically(manifest_file, serialize_manifest(manifest))
     return manifest
 
 
@@ -303,7 +310,7 @@ def _find_finished(
     found = {name: manifest["settings"].get(name) for name in settings}
     same = (
         found == settings
-        and manifest["tokenizer"]["fingerprint"] == config.tokenizer.fingerprint
+        and manifest["tokenizer"] == describe_tokenizer(config.tokenizer)
         and manifest["inputs"] == describe_inputs(files)
     )
     return manifest if same else None

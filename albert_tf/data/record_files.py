@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -188,22 +188,28 @@ def _check_size(path: str, expected: int) -> None:
 
 
 def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
-    """Checks that all files were made with one vocabulary.
+    """Checks that all files were made with one vocabulary and its settings.
 
     Raises:
-      InputError: if the vocabularies in the manifests differ.
+      InputError: if the tokenizers in the manifests differ.
     """
-    first: dict[str, str] = {}  # fingerprint -> path
+    first: RecordFile | None = None
     for file in files:
-        if file.manifest is not None:
-            fingerprint = file.manifest["tokenizer"]["fingerprint"]
-            first.setdefault(fingerprint, file.path)
-    if len(first) > 1:
-        one, other, *_ = first.values()
-        raise InputError(
-            f"records {other}: made with a different vocabulary than {one}; "
-            "make all data with the same tokenizer"
+        if file.manifest is None:
+            continue
+        first = first or file
+        assert first.manifest is not None
+        if file.manifest is first.manifest:
+            continue
+        found, expected = (
+            x.manifest["tokenizer"] for x in (file, first) if x.manifest
         )
+        if found["fingerprint"] != expected["fingerprint"]:
+            raise InputError(
+                f"records {file.path}: made with a different vocabulary than "
+                f"{first.path}; make all data with the same tokenizer"
+            )
+        _check_equal(file, first, found, expected, sorted(found))
 
 
 def check_one_format(files: Sequence[RecordFile]) -> None:
@@ -221,18 +227,32 @@ def check_one_format(files: Sequence[RecordFile]) -> None:
                 f"{masked.path} is already masked; make all data with the same "
                 "--masking"
             )
-        settings, expected = file.text_settings, first.text_settings
-        if settings is None or expected is None or settings is expected:
+        if file.manifest is None or first.manifest is None:
             continue
-        for name in _TEXT_SETTINGS:
-            # Settings of packing are missing where records are not packed.
-            value, other = (x.get(name, False) for x in (settings, expected))
-            if value != other:
-                raise InputError(
-                    f"records {file.path}: made with {name}={value}, but "
-                    f"{first.path} with {other}; make all data with the same "
-                    "settings"
-                )
+        settings, expected = (
+            x.manifest["settings"] for x in (file, first) if x.manifest
+        )
+        names = _TEXT_SETTINGS if file.is_text else ("sentence_order",)
+        _check_equal(file, first, settings, expected, names)
+
+
+def _check_equal(
+    file: RecordFile,
+    first: RecordFile,
+    settings: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    names: Iterable[str],
+) -> None:
+    """Raises an `InputError` if settings of two files differ."""
+    for name in names:
+        # Settings of packing are missing where records are not packed.
+        value, other = (x.get(name, False) for x in (settings, expected))
+        if value != other:
+            raise InputError(
+                f"records {file.path}: made with {name}={value}, but "
+                f"{first.path} with {other}; make all data with the same "
+                "settings"
+            )
 
 
 def find_splits(

@@ -7,7 +7,7 @@ import os
 
 from albert_tf.data.data_config import ReadingConfig, TextFormat
 from albert_tf.settings import setting
-from albert_tf.text.vocabulary import ModelType
+from albert_tf.text.vocabulary_paths import ModelType
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,6 @@ class DemoConfig(ReadingConfig):
         3000, "Number of pretraining steps.", bounds="[6, inf)"
     )
     classifier_examples: int = setting(
-        1200, "Passages to train the classifier on.", bounds="[1, inf)"
+        1200, "Passages to train the classifier on.", bounds="[6, inf)"
     )
     seed: int = setting(1, "Random seed.", bounds=f"[0, {2**31})")

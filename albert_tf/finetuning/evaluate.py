@@ -72,12 +72,28 @@ def evaluate_with_gain(config: EvaluateConfig) -> tuple[dict[str, float], str]:
         )
     ]
     examples = labelled_examples(task_type, sources, config.on_bad_example)
+    check_scored(task_type, examples)
     predictor = Predictor(
         models, batch_size=config.eval_batch_size, progress=True
     )
     return score_predictions(
         predictor.task_type, [predictor.predict_examples(examples)]
     )
+
+
+def check_scored(task_type: TaskType, examples: Sequence[Any]) -> None:
+    """Checks that predictions of examples can be scored, before they are made.
+
+    Raises:
+      InputError: if there are no examples, an example has no label, or the
+        task's metrics are not defined for the labels.
+    """
+    if not examples:
+        raise InputError("there are no examples to score")
+    for example in examples:
+        if not example.has_label:
+            raise InputError(f"{example.location}: no label to score with")
+    task_type.check_scores(examples)
 
 
 def score_predictions(
@@ -90,23 +106,16 @@ def score_predictions(
 
     Args:
       task_type: the task.
-      chunks: all predictions, in chunks.
+      chunks: all predictions, in chunks, of examples that `check_scored` has
+        checked.
       as_written: whether to score them with the task's settings instead of the
         best ones for the examples; see `TaskType.tune`.
 
     Returns:
       The scores of the model or ensemble, the key metric first; and for an
       ensemble a line that compares its key metric with its members', else "".
-
-    Raises:
-      InputError: if an example has no label, or there are no examples.
     """
     examples = [x for chunk in chunks for x in chunk.examples]
-    if not examples:
-        raise InputError("there are no examples to score")
-    for example in examples:
-        if not example.has_label:
-            raise InputError(f"{example.location}: no label to score with")
 
     def score(predictions: Sequence[Any]) -> dict[str, float]:
         if as_written:

@@ -40,7 +40,8 @@ def make_example(
     if not required.keys() <= texts.keys() <= known:
         raise InputError(
             f"the task {task_type.task_config.name} takes "
-            f"{' and '.join(required)}, not {' and '.join(texts) or 'nothing'}"
+            f"{' and '.join(required)}, not "
+            f"{' and '.join(map(str, texts)) or 'nothing'}"
         )
     return task_type.example(texts, id, location)
 

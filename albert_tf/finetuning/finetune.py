@@ -108,6 +108,11 @@ def task_and_files(config: FinetuneConfig) -> tuple[TaskConfig, TaskFiles]:
         dev = [split(str(name)) for name in dev or ["dev"]]
     elif config.data:
         train, dev = [split("train")], dev or [split("dev")]
+    if config.early_stopping_patience and not dev:
+        raise InputError(
+            f"early_stopping_patience={config.early_stopping_patience} needs a "
+            "development set; give --dev"
+        )
     bad = BadExamples(config.on_bad_example)
     task_config = task_type.task_config
     if task_type.learns_labels:

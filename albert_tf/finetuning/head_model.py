@@ -203,4 +203,6 @@ def _check_labels(
             f"{model}: labels={labels!r} must be num_labels={num_labels} "
             "strings"
         )
+    if len({*labels}) < len(labels):
+        raise InputError(f"{model}: labels={labels!r} must differ")
     return tuple(labels)

@@ -136,6 +136,13 @@ def load_model(
     task_type = make_task_type(
         task_config, tokenizer_of(checkpoint, folder.path)
     )
+    longest = checkpoint.config.max_position_embeddings
+    given = (changes or {}).get("max_seq_length")
+    if given is not None and given > longest:
+        raise InputError(
+            f"max_seq_length={task_type.max_seq_length} must be at most "
+            f"{longest}, the model's max_position_embeddings"
+        )
     model = task_type.model_class.from_checkpoint(
         checkpoint, packed=packed, **task_type.model_arguments()
     )

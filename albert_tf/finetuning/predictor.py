@@ -30,6 +30,7 @@ from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.session import make_session
 from albert_tf.schema import check_argument
+from albert_tf.text.tokens import check_not_table
 from albert_tf.training.distribution import strategy_of_this_machine
 from albert_tf.training.progress import reported
 
@@ -276,6 +277,7 @@ class Predictor:
         Raises:
           InputError: if an input is not an example of the task.
         """
+        check_not_table(inputs, "inputs")
         is_one = isinstance(inputs, (str, Mapping))
         given: Any = [inputs] if is_one else inputs
         if not isinstance(given, Iterable):
@@ -376,7 +378,7 @@ def open_model_folders(
     folders = dict(zip(names, opened, strict=True))
     first, *others = folders.items()
     for name, folder in others:
-        for field in ("task_type", "labels"):
+        for field in ("task_type", "name", "labels"):
             ours = getattr(first[1].task_config, field)
             theirs = getattr(folder.task_config, field)
             if ours != theirs:

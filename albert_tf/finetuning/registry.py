@@ -149,9 +149,16 @@ def with_metrics(task_config: TaskConfig, metrics: Sequence[str]) -> TaskConfig:
     """Returns a task with other metrics, the key metric first.
 
     Raises:
-      InputError: if the metrics of the task type are fixed.
+      InputError: if the metrics of the task type are fixed, or do not include
+        one of these.
     """
-    if not task_type_class(task_config).custom_metrics:
+    cls = task_type_class(task_config)
+    for name in metrics:
+        if cls.metric_names and name not in cls.metric_names:
+            raise InputError(
+                f"metric {name!r}: must be one of {', '.join(cls.metric_names)}"
+            )
+    if not cls.custom_metrics:
         raise InputError(
             f"metrics={','.join(metrics)}: those of the task "
             f"{task_config.name} are {', '.join(task_config.metrics)}"

@@ -125,7 +125,7 @@ def finite(scores: Mapping[str, float]) -> dict[str, float]:
     return {name: x for name, x in scores.items() if math.isfinite(x)}
 
 
-def _with_null(scores: Mapping[str, float]) -> dict[str, float | None]:
+def with_null(scores: Mapping[str, float]) -> dict[str, float | None]:
     """Returns the scores with None for undefined ones."""
     return {**dict.fromkeys(scores), **finite(scores)}
 
@@ -201,8 +201,8 @@ class Reference:
             "metric": metric,
             "examples": self.num_examples,
             "dev_selection": self.selection,
-            "scores": _with_null(result.scores),
-            "baselines": {n: _with_null(x) for n, x in self.baselines.items()},
+            "scores": with_null(result.scores),
+            "baselines": {n: with_null(x) for n, x in self.baselines.items()},
         }
         return json.dumps(record, indent=2) + "\n"
 
@@ -278,7 +278,7 @@ class RunsResult:
         scores = finite(self.scores)
         record: dict[str, Any] = {
             "metric": self.metric,
-            "runs": {n: _with_null(x.scores) for n, x in self.results.items()},
+            "runs": {n: with_null(x.scores) for n, x in self.results.items()},
             "best": self._best_name,
         }
         if scores:

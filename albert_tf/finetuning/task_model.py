@@ -16,6 +16,7 @@ from albert_tf.finetuning.serving import Preprocessor, text_sequences
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import read_text, shown
+from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.models.base import AlbertModel
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -65,22 +66,54 @@ class TaskModel(AlbertModel):
         )
 
     @classmethod
-    def from_pretrained(
-        cls, path: str | os.PathLike[str], **arguments: Any
+    def from_checkpoint(
+        cls, checkpoint: Checkpoint, *, new_head: bool = False, **arguments: Any
     ) -> Self:
-        """Creates a model from a checkpoint; see `AlbertModel`.
+        """Creates a model from an open checkpoint; see `AlbertModel`.
 
         A model that was fine-tuned keeps its task and length.
         """
-        model = super().from_pretrained(path, **arguments)
-        folder = fine_tuned_model(path)
-        if folder is not None and not arguments.get("new_head"):
+        model = super().from_checkpoint(
+            checkpoint, new_head=new_head, **arguments
+        )
+        folder = checkpoint.folder and fine_tuned_model(checkpoint.folder)
+        if folder and not new_head:
             file = folder / TASK_FILE
             task = TaskConfig.from_json(read_text(file), os.fspath(file))
-            same = (task.labels or None) == getattr(model, "labels", None)
+            labels = getattr(model, "labels", None)
+            if labels is None and len(task.labels or ()) == getattr(
+                model, "num_labels", 0
+            ):
+                # Names that look like Hugging Face's placeholders.
+                model.labels = labels = task.labels
+            same = (task.labels or None) == labels
             if task.task_type in cls.TASK_TYPES and same:
                 model.task_config = task
                 model.max_seq_length = task.settings["max_seq_length"]
+        return model
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `from_config`."""
+        task = self.task_config
+        return {
+            **super().get_config(),
+            "max_seq_length": self.max_seq_length,
+            "multi_label": self.multi_label,
+            "task": task and task.to_dict(),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects=None) -> Self:
+        """Creates a model from the output of `get_config`."""
+        config = dict(config)
+        # Files of earlier releases have none of these.
+        length = config.pop("max_seq_length", None)
+        multi_label = config.pop("multi_label", False)
+        task = config.pop("task", None)
+        model = super().from_config(config, custom_objects)
+        model.max_seq_length = length or model.max_seq_length
+        model.multi_label = multi_label
+        model.task_config = task and TaskConfig.from_dict(task)
         return model
 
     def fit(
@@ -101,26 +134,18 @@ class TaskModel(AlbertModel):
           InputError: if texts or labels are not valid, or the model has no
             tokenizer.
         """
-        count = self._num_texts(x)
-        if count:
-            self.task_config = self._task(count)
-        elif self.task_config is not None:
-            # The scores are those of the old weights.
-            self.task_config = dataclasses.replace(
-                self.task_config, scores={}, baselines={}
+        before = self.task_config
+        try:
+            x, y, sample_weight, validation_data = self._training_arrays(
+                x,
+                y,
+                kwargs.pop("sample_weight", None),
+                batch_size,
+                validation_data,
             )
-        x, y, sample_weight = self._arrays(
-            x, y, kwargs.pop("sample_weight", None), batch_size
-        )
-        if isinstance(validation_data, (list, tuple)):
-            given = tuple(validation_data)
-            val_x, val_y, weights = keras.utils.unpack_x_y_sample_weight(given)
-            data = self._arrays(val_x, val_y, weights, batch_size)
-            validation_data = data[: len(given)]
-        elif validation_data is not None:
-            validation_data, _, _ = self._arrays(
-                validation_data, None, None, batch_size
-            )
+        except Exception:
+            self.task_config = before
+            raise
         return super().fit(
             x,
             y,
@@ -133,6 +158,31 @@ class TaskModel(AlbertModel):
             sample_weight=sample_weight,
             **kwargs,
         )
+
+    def _training_arrays(self, x, y, sample_weight, batch_size, validation):
+        """Sets the task to train for; returns arguments of Keras's `fit`."""
+        count = self._num_texts(x)
+        if count:
+            self.task_config = self._task(count)
+        elif self.task_config is not None:
+            # The scores are those of the old weights.
+            self.task_config = dataclasses.replace(
+                self.task_config, scores={}, baselines={}
+            )
+        arrays = self._arrays(x, y, sample_weight, batch_size)
+        if count and y is None and not isinstance(x, tf.data.Dataset):
+            raise InputError(
+                "fit needs y, the labels of the texts; a tuple as x is the "
+                "texts of examples that have several"
+            )
+        if isinstance(validation, (list, tuple)):
+            given = tuple(validation)
+            val_x, val_y, weights = keras.utils.unpack_x_y_sample_weight(given)
+            data = self._arrays(val_x, val_y, weights, batch_size)
+            validation = data[: len(given)]
+        elif validation is not None:
+            validation, _, _ = self._arrays(validation, None, None, batch_size)
+        return *arrays, validation
 
     def evaluate(
         self,
@@ -320,6 +370,8 @@ def as_strings(texts: Any, rank: int = 1) -> list[Any]:
     """Returns texts as a list of `str`, or with rank 2 as lists of them."""
     if tf.is_tensor(texts):
         texts = texts.numpy()
+    if not isinstance(texts, np.ndarray):
+        texts = list(texts)  # A column of pandas has any index.
     if rank == 2 and np.ndim(texts[0]) == 1:
         rows = [as_strings(row) for row in texts]
         if len({len(row) for row in rows}) > 1:

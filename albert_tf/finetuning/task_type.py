@@ -53,6 +53,7 @@ class TaskType(abc.ABC):
       learns_labels: whether the labels are those of the training examples,
         which have `labels`.
       custom_metrics: whether users may choose `TaskConfig.metrics`.
+      metric_names: the metrics that they may choose; empty for any.
       perfect_score: the best possible value of the key metric.
       loss_settings: settings of the loss that the task type has:
         "class_weights", "label_smoothing", "temperature".
@@ -78,6 +79,7 @@ class TaskType(abc.ABC):
     optional_settings: ClassVar[Mapping[str, Any]] = {}
     learns_labels: ClassVar[bool] = False
     custom_metrics: ClassVar[bool] = True
+    metric_names: ClassVar[Sequence[str]] = ()
     perfect_score: ClassVar[float] = 1.0
     loss_settings: ClassVar[Sequence[str]] = ()
     has_head: ClassVar[bool] = True

@@ -180,10 +180,10 @@ def huggingface_config(
         )
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}
-        if checkpoint.head.num_labels == 1:
-            values["problem_type"] = "regression"
-        elif checkpoint.head.multi_label:
+        if checkpoint.head.multi_label:
             values["problem_type"] = MULTI_LABEL
+        elif checkpoint.head.num_labels == 1:
+            values["problem_type"] = "regression"
     return values
 
 

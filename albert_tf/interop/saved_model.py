@@ -14,6 +14,7 @@ from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import (
     Checkpoint,
     OpenOptions,
+    Vocabulary,
     folder_vocabulary,
 )
 from albert_tf.interop.file_types import TensorFile
@@ -27,7 +28,7 @@ from albert_tf.interop.tf_graph import (
     lower_cases_text,
     read_saved_model,
 )
-from albert_tf.schema import typed
+from albert_tf.schema import check_type, typed
 
 _OUR_MANIFEST = "export.json"
 
@@ -51,25 +52,43 @@ def open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     system, description = _detect_system(folder, file)
     config, notes = options.config, ()
     lower_cases = lower_cases_text(saved_model)
+    described: dict[str, Any] = {}
+    source = str(folder / _OUR_MANIFEST)
     if system == OURS:
         manifest = _our_manifest(folder)
-        source = str(folder / _OUR_MANIFEST)
-        tokenizer = typed(manifest, "tokenizer", dict, None, source) or {}
-        lower_cases = typed(tokenizer, "do_lower_case", bool, None, source)
+        described = typed(manifest, "tokenizer", dict, None, source) or {}
+        lower_cases = typed(described, "do_lower_case", bool, None, source)
         if config is None:
             config = AlbertConfig.from_dict(manifest["config"], source)
     if config is None:
         facts = facts_of_saved_model(saved_model)
         config, notes = _config(system, folder, file, facts, options.overrides)
     config = config.replace(**options.overrides)
+    vocabulary = folder_vocabulary(
+        folder / "assets", "google", lower_cases is not False
+    )
     return dataclasses.replace(
         match_tensors(system, file, config, head=options.head),
-        vocabulary=folder_vocabulary(
-            folder / "assets", "google", lower_cases is not False
-        ),
+        vocabulary=_with_settings(vocabulary, described, source),
         format=description,
         notes=notes,
     )
+
+
+def _with_settings(
+    vocabulary: Vocabulary, described: Mapping[str, Any], source: str
+) -> Vocabulary:
+    """Returns a vocabulary with the settings of a manifest's tokenizer."""
+    tokenizer = vocabulary.tokenizer
+    if tokenizer is None:
+        return vocabulary
+    changes = {}
+    for name, value in tokenizer.settings.items():
+        kind = bool | None if value is None else type(value)
+        if name in described:
+            check_type(described[name], kind, f"{source}: tokenizer[{name!r}]")
+            changes[name] = described[name]
+    return Vocabulary(tokenizer.with_settings(**changes))
 
 
 def _our_manifest(folder: pathlib.Path) -> dict[str, Any]:

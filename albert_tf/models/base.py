@@ -12,7 +12,11 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint import Checkpoint, Vocabulary
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    Vocabulary,
+    check_vocabulary,
+)
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.layers.core import refuse_quantization
 from albert_tf.models.inputs import ENCODER_INPUTS
@@ -250,10 +254,11 @@ class AlbertModel(keras.Model):
             was loaded with.
 
         Raises:
-          InputError: if the folder cannot be written, or a variable is not part
-            of an ALBERT.
+          InputError: if the folder cannot be written, a variable is not part of
+            an ALBERT, or the tokenizer has more pieces than the model.
         """
         if tokenizer is not None:
+            check_vocabulary(tokenizer, self.config)
             self.vocabulary = Vocabulary(tokenizer)
         write_pretrained(checkpoint_of(self), folder, self._extra_files())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -79,6 +79,10 @@ class AlbertEncoder(AlbertModel):
       >>> tuple(outputs["pooled_output"].shape)
       (1, 312)
     """
+
+    # First part of the public names of its variables when it is a model of its
+    # own, which may have any name.
+    SCOPE: ClassVar[str] = "encoder"
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ def named_inputs(
     if mask not in found:
         found[mask] = ops.cast(ops.not_equal(found[ids], _PADDING), "int32")
     if types not in found:
-        found[types] = ops.zeros_like(found[mask])
+        found[types] = ops.zeros_like(found[mask], dtype="int32")
     return found
 
 

@@ -11,7 +11,12 @@ import numpy as np
 from albert_tf.errors import InputError, StorageError
 from albert_tf.folders import replace_folder, temporary_folder
 from albert_tf.interop import sentence_transformers
-from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    HeadSettings,
+    LazyArrays,
+    check_vocabulary,
+)
 from albert_tf.interop.huggingface import (
     CONFIG_FILE,
     OBJECTIVE_FILE,
@@ -25,6 +30,14 @@ from albert_tf.text.tokenizer_files import TOKENIZER_FILES
 # `new_head` always initializes task heads, but the pretraining heads and the
 # pooler only if the checkpoint lacks them.
 _TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
+
+
+def path_of(model, variable) -> str:
+    """Returns the public name of a variable, whatever the model's own name."""
+    own, scope = f"{model.name}/", getattr(model, "SCOPE", None)
+    if scope is not None and variable.path.startswith(own):
+        return f"{scope}/{variable.path.removeprefix(own)}"
+    return variable.path
 
 
 def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
@@ -45,22 +58,23 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
     fresh, values = [], {}
     others = checkpoint.objective_arrays
     for variable in model.weights:
-        component = component_of(variable.path)
-        if component not in COMPONENTS and variable.path in others:
-            array = others[variable.path]
+        path = path_of(model, variable)
+        component = component_of(path)
+        if component not in COMPONENTS and path in others:
+            array = others[path]
             if array.shape != tuple(variable.shape):
                 raise InputError(
-                    f"{checkpoint.source} has {variable.path} of shape "
+                    f"{checkpoint.source} has {path} of shape "
                     f"{list(array.shape)}, not {list(variable.shape)}; give "
                     "the objective the settings that it was trained with"
                 )
             variable.assign(array)
         elif new_head and component in _TASK_HEADS:
-            fresh.append(variable.path)
+            fresh.append(path)
         elif component in checkpoint.components:
-            values[variable.path] = variable
+            values[path] = variable
         elif new_head and component != "encoder":
-            fresh.append(variable.path)
+            fresh.append(path)
         else:
             raise _missing_component(model, checkpoint, component)
     shapes = {
@@ -89,7 +103,8 @@ def tokenizer_of(source, name: str | os.PathLike[str]) -> Tokenizer:
       name: its path or name, for the error message.
 
     Raises:
-      InputError: if it has no usable tokenizer.
+      InputError: if it has no usable tokenizer, or one of more pieces than the
+        model.
     """
     if source.tokenizer is None:
         problem = source.vocabulary.problem
@@ -98,6 +113,7 @@ def tokenizer_of(source, name: str | os.PathLike[str]) -> Tokenizer:
             f"{problem and f': {problem}'}; put its spiece.model or vocab.txt "
             "beside the weights"
         )
+    check_vocabulary(source.tokenizer, source.config)
     return source.tokenizer
 
 
@@ -142,14 +158,14 @@ def checkpoint_of(model) -> Checkpoint:
 
 def merged_weights(model) -> LazyArrays:
     """Returns the weights in float32, with LoRA updates merged into kernels."""
-    variables = {variable.path: variable for variable in model.weights}
+    variables = {path_of(model, x): x for x in model.weights}
     lora = {}  # path of the kernel -> layer
     for layer in model._flatten_layers():
         if getattr(layer, "lora_enabled", False):
-            kernel = next(v.path for v in layer.weights if v.name == "kernel")
-            lora[kernel] = layer
-            del variables[layer.lora_kernel_a.path]
-            del variables[layer.lora_kernel_b.path]
+            kernel = next(v for v in layer.weights if v.name == "kernel")
+            lora[path_of(model, kernel)] = layer
+            for update in (layer.lora_kernel_a, layer.lora_kernel_b):
+                del variables[path_of(model, update)]
 
     def read(path: str) -> np.ndarray:
         weight = _float32(variables[path])

@@ -13,12 +13,12 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor, check_batch_size
 from albert_tf.input_files import shown
-from albert_tf.interop.checkpoint import check_vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokens import check_not_table
 from albert_tf.training.distribution import strategy_of_this_machine
 
 
@@ -53,7 +53,6 @@ class Pipeline:
                 checkpoint, packed=True, **arguments
             )
         self._tokenizer = tokenizer_of(self._model, path)
-        check_vocabulary(self._tokenizer, self._model.config)
         self._max_length = self._model.config.num_trained_positions
         self._checkpoint = checkpoint
 
@@ -94,6 +93,7 @@ def with_positions(features: Features, positions: np.ndarray) -> Features:
 
 def check_items(values: Any, name: str) -> None:
     """Raises an `InputError` if `values` is one text, or cannot be iterated."""
+    check_not_table(values, name)
     is_one = isinstance(values, (str, bytes, Mapping))
     if is_one or not isinstance(values, Iterable):
         raise InputError(f"{name}={shown(values)} must be a list of {name}")

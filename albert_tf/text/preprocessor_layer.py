@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -208,6 +209,7 @@ class AlbertPreprocessor(keras.layers.Layer):
                 "class": type(tokenizer).__name__,
                 "settings": tokenizer.settings,
                 "model": base64.b64encode(tokenizer.model_bytes).decode(),
+                "max_length": tokenizer.model_max_length,
             },
         }
 
@@ -218,6 +220,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         tokenizer = _CLASSES[stored["class"]](
             base64.b64decode(stored["model"]), **stored["settings"]
         )
+        if "max_length" in stored:  # Missing in older files.
+            tokenizer = tokenizer.with_max_length(stored["max_length"])
         return cls(
             seq_length=config["seq_length"],
             tokenizer=tokenizer,
@@ -247,4 +251,6 @@ def _is_integer(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         return isinstance(value, int)
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "iu"
     return keras.backend.standardize_dtype(dtype).startswith(("int", "uint"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import output_folder, write_together
+from albert_tf.files import local_path, output_folder, write_together
 from albert_tf.input_files import exists, parse_object, read_bytes
 from albert_tf.schema import typed
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -101,7 +101,7 @@ def save_tokenizer(
     tokenizer: Tokenizer, folder: str | os.PathLike[str]
 ) -> None:
     """Writes `huggingface_files`; see `Tokenizer.save_pretrained`."""
-    folder = os.fspath(folder)
+    folder = os.fspath(local_path(folder))
     for name in (MODEL_FILE, WORDPIECE_FILE):
         path = os.path.join(folder, name)
         same = name == tokenizer.file_name

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import shown
@@ -124,17 +124,29 @@ def segments(text: str, length: int) -> Iterator[Segment]:
 
     Args:
       text: a text without special tokens.
-      length: number of characters after which to split at the next space.
+      length: number of characters after which to split at the next space; at
+        least `LONGEST_RUN`: the largest number of characters.
     """
     start, follows_space = 0, False
     while len(text) - start > length:
         limit = start + max(length, LONGEST_RUN)
-        space = _SPACE_BETWEEN_WORDS.search(text, start + length, limit)
+        first = limit - LONGEST_RUN if length >= LONGEST_RUN else start + length
+        space = _SPACE_BETWEEN_WORDS.search(text, first, limit)
         end = space.start() if space else limit
         yield Segment(text[start:end], start, follows_space)
         start, follows_space = (space.end(), True) if space else (end, False)
     if start < len(text):
         yield Segment(text[start:], start, follows_space)
+
+
+def check_not_table(values: Any, name: str) -> None:
+    """Raises an `InputError` for a table of pandas, a sequence of names."""
+    if hasattr(values, "columns"):
+        raise InputError(
+            f"{name} is a table, of which only the names of columns would be "
+            'read; give a column, such as table["text"], or '
+            'table.to_dict("records")'
+        )
 
 
 def text_list(texts: str | Iterable[str], name: str) -> list[str]:
@@ -145,6 +157,7 @@ def text_list(texts: str | Iterable[str], name: str) -> list[str]:
     """
     if isinstance(texts, str):
         return [texts]
+    check_not_table(texts, name)
     if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
         raise InputError(
             f"{name}={shown(texts)} must be a text or a list of texts"

@@ -10,19 +10,18 @@ import pathlib
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import sentencepiece
 
 from albert_tf.errors import InputError
-from albert_tf.files import is_remote, write_together
+from albert_tf.files import write_together
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import WORD_MARK
+from albert_tf.text.vocabulary_paths import ModelType, free_outputs
 from albert_tf.text.word_splitter import WordSplitter
 from albert_tf.text.wordpiece_tokenizer import CONTINUATION
-
-ModelType = Literal["unigram", "bpe", "wordpiece"]
 
 # Longer sentences are split, as SentencePiece skips those of more than 4192
 # bytes. A character has at most 4 bytes.
@@ -112,20 +111,7 @@ def train_vocabulary(
     config = config or VocabularyConfig()
     if isinstance(sentences, str):
         raise InputError("sentences must be a list of texts, not one text")
-    if is_remote(output):
-        raise InputError(
-            f"output={os.fspath(output)!r}: must be a local path; write the "
-            "vocabulary there and copy it."
-        )
-    prefix = pathlib.Path(output)
-    _make_folder(prefix)  # Fails before the training rather than after it.
-    paths = vocabulary_files(prefix, config.model_type)
-    for path in paths:
-        if path.exists() and not overwrite:
-            raise InputError(
-                f"{path} exists; choose another output, or replace it with "
-                "overwrite"
-            )
+    paths = free_outputs(output, config.model_type, overwrite=overwrite)
     sample = SentenceSample(config.max_sentences, config.seed)
     for sentence in sentences:
         sample.add(sentence)
@@ -242,21 +228,6 @@ def _train(
     return model.getvalue()
 
 
-def _make_folder(prefix: pathlib.Path) -> None:
-    reason = None
-    try:
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror
-    if reason is None and not os.access(prefix.parent, os.W_OK):
-        reason = "no permission to write there"
-    if reason is not None or not prefix.name:
-        raise InputError(
-            f"output={str(prefix)!r}: cannot be written: "
-            f"{reason or 'no file name'}; give another prefix."
-        )
-
-
 class SentenceSample:
     """A random sample of bounded size, drawn in one pass (reservoir sampling).
 
@@ -369,22 +340,3 @@ def _too_small(config: VocabularyConfig, minimum: int) -> InputError:
         f"the text and the special pieces; use at least {minimum}, or lower "
         f"character_coverage={config.character_coverage}."
     )
-
-
-def vocabulary_files(
-    prefix: str | os.PathLike[str], model_type: ModelType = "unigram"
-) -> tuple[pathlib.Path, ...]:
-    """Returns the paths of the files of a vocabulary.
-
-    Raises:
-      InputError: if the prefix is a folder.
-    """
-    prefix = pathlib.Path(prefix)
-    if prefix.name in ("", ".."):
-        raise InputError(
-            f"output={os.fspath(prefix)!r} must be a prefix of file names, "
-            "such as vocab/spiece"
-        )
-    wordpiece = model_type == "wordpiece"
-    suffixes = (".txt",) if wordpiece else (".model", ".vocab")
-    return tuple(prefix.with_name(prefix.name + x) for x in suffixes)

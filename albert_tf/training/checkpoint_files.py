@@ -26,6 +26,20 @@ _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _UNFINISHED = "unfinished-"
 
 
+def check_run_path(path: str | os.PathLike[str]) -> None:
+    """Checks that TensorFlow can read checkpoints below a path.
+
+    Raises:
+      InputError: if it has a character that TensorFlow takes for a pattern.
+    """
+    found = sorted({*os.path.abspath(path)} & {*"*?[\\"})
+    if found:
+        raise InputError(
+            f"{os.fspath(path)}: TensorFlow cannot read checkpoints below a "
+            f"folder whose name has {' or '.join(found)}; choose another name"
+        )
+
+
 def checkpoint_path(folder: str, step: int) -> str:
     """Returns the path, without extension, of the checkpoint of a step."""
     return os.path.join(folder, f"step-{step:08d}")

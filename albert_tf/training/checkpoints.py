@@ -17,6 +17,7 @@ from albert_tf.training.checkpoint_files import (
     BEST,
     FOLDER,
     TIME,
+    check_run_path,
     find_checkpoint,
     list_checkpoints,
     read_checkpoint,
@@ -243,7 +244,7 @@ def open_checkpoints(
     """Returns the `Checkpoints` of a run; None if it has no folder.
 
     Raises:
-      InputError: if the settings require a folder.
+      InputError: if the settings require a folder, or see `check_run_path`.
     """
     if run_dir is None:
         if config.best_metric:
@@ -251,6 +252,7 @@ def open_checkpoints(
                 "best_metric requires run_dir, a folder to write to"
             )
         return None
+    check_run_path(run_dir)
     return Checkpoints(
         os.path.join(os.fspath(run_dir), FOLDER),
         variables,

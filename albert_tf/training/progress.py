@@ -169,6 +169,7 @@ def print_stop(
     run_dir: str | os.PathLike[str] | None,
     *,
     early: bool,
+    by_callback: bool = False,
 ) -> None:
     """Prints why a run ended before its last step.
 
@@ -176,9 +177,11 @@ def print_stop(
       step: number of updates done.
       config: settings of the run.
       run_dir: the folder of the run, if any.
-      early: whether early stopping ended the run, and not a signal.
+      early: whether early stopping or a callback ended the run, and not a
+        signal.
+      by_callback: whether it was a callback.
     """
-    if early and not config.early_stopping_patience:
+    if by_callback:
         text = f"Stopped after step {step}: a callback asked for it."
     elif early:
         text = (

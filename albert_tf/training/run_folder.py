@@ -33,7 +33,7 @@ from albert_tf.interop.run_folder import read_record
 from albert_tf.locks import create_locked, holder_of
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
-from albert_tf.training.checkpoint_files import run_checkpoints
+from albert_tf.training.checkpoint_files import check_run_path, run_checkpoints
 from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
 from albert_tf.training.workers import is_chief, on_chief
@@ -74,8 +74,10 @@ class RunFolder:
         """Checks that the folder is free for the run, or holds it already.
 
         Raises:
-          InputError: if it holds another run or something else.
+          InputError: if it holds another run or something else, or its name
+            cannot be that of a run.
         """
+        check_run_path(self.path)
         if not self._has_record():
             _check_empty(self.path, {*self.files, FILE})
             return

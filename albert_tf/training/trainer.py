@@ -226,6 +226,12 @@ class Trainer:
                 strategy, checkpoints.wait if checkpoints else lambda: None
             )
         if self._chief and (result.interrupted or result.stopped_early):
-            early = result.stopped_early
-            print_stop(result.steps, config, self._run_dir, early=early)
+            early, step = result.stopped_early, result.steps
+            print_stop(
+                step,
+                config,
+                self._run_dir,
+                early=early,
+                by_callback=early and not run.evaluations.stops_early(step),
+            )
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -162,7 +163,10 @@ class TrainingLoop:
         due = self.budget.is_last(step) or config.evaluates_at(step)
         if due and step not in self.evaluations.results:
             return self._evaluate_at(step, saved=True)
-        return {}
+        return {
+            name: math.nan if value is None else value
+            for name, value in self.evaluations.results.get(step, {}).items()
+        }
 
     def _enter_phase(self, step: int) -> tuple[int, _CurrentPhase]:
         """Prepares training from a step on; returns the end of its phase."""

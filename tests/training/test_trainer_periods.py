@@ -95,9 +95,9 @@ def test_resumed_run_makes_up_for_an_interrupted_evaluation(toy, tmp_path):
             toy.train_scored(tmp_path, scores, **PERIODS)
         assert logged_steps(tmp_path, "eval") == done
     scores = dict.fromkeys(range(11), 1.0)
-    for expected in ({"accuracy": 1.0}, {}):
+    for _ in range(2):  # The second one only reads its log.
         result, *_ = toy.train_scored(tmp_path, scores, **PERIODS)
-        assert result.evaluation == expected
+        assert result.evaluation == {"accuracy": 1.0}
         assert logged_steps(tmp_path, "eval") == [4, 8, 10]
         assert logged_steps(tmp_path, "train") == [4, 5, 8, 10]
 

@@ -13,6 +13,7 @@ from albert_tf.finetuning.embedding.examples import (
     read_embedding_examples,
 )
 from albert_tf.finetuning.embedding.scores import (
+    METRICS,
     bag_of_words_scores,
     check_metrics,
     embedding_scores,
@@ -29,6 +30,7 @@ class Embedding(TaskType):
     """
 
     name = "embedding"
+    metric_names = METRICS
     loss_settings = ("temperature",)
     has_head = False
     known_tasks = (EMBEDDING,)

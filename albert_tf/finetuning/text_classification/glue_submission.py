@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import new_file
+from albert_tf.files import check_not_input, new_file
 from albert_tf.finetuning.data import (
     FILES,
     Source,
@@ -71,6 +71,11 @@ def write_submissions(
             ]
         except InputError:
             pass  # Not every download contains it.
+    for name, _ in test_sets:
+        for _, (_, test_set) in test_sets:
+            check_not_input(
+                pathlib.Path(folder) / name, files_below([test_set])
+            )
     for name, (task_type, test_set) in test_sets:
         target = pathlib.Path(folder) / name
         examples = read_examples(task_type, test_set, bad=bad, labelled=False)

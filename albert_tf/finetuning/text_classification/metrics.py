@@ -17,7 +17,8 @@ _CLASS_METRICS = {
 }
 # Metric of numbers -> function of SciPy.
 _NUMBER_METRICS = {"pearson": "pearsonr", "spearman": "spearmanr"}
-_METRICS = (*_CLASS_METRICS, *_NUMBER_METRICS)
+CLASS_METRICS, NUMBER_METRICS = tuple(_CLASS_METRICS), tuple(_NUMBER_METRICS)
+_METRICS = (*CLASS_METRICS, *NUMBER_METRICS)
 
 
 def classification_metrics(

@@ -24,6 +24,8 @@ from albert_tf.finetuning.text_classification.examples import (
 )
 from albert_tf.finetuning.text_classification.glue import GLUE, glue_examples
 from albert_tf.finetuning.text_classification.metrics import (
+    CLASS_METRICS,
+    NUMBER_METRICS,
     classification_metrics,
     label_scores,
     softmax,
@@ -158,6 +160,7 @@ class TextClassification(TextTaskType):
     """
 
     name = "text_classification"
+    metric_names = CLASS_METRICS
     known_tasks = tuple(x for x in _GLUE if x.labels is not None)
     loss_settings = ("class_weights", "label_smoothing")
     runtime_outputs = ("probabilities",)
@@ -188,7 +191,8 @@ class TextClassification(TextTaskType):
 
     def check_scores(self, examples):
         """Checks the metrics by scoring the labels themselves."""
-        labels = self._label_ids(examples)
+        # The model may predict labels that these examples do not have.
+        labels = [*self._label_ids(examples), *range(len(self.labels))]
         classification_metrics(self.task_config.metrics, labels, labels)
 
     def baselines(self, training, examples, word_embeddings=None):
@@ -222,6 +226,7 @@ class Regression(TextTaskType):
     """Regression of texts or text pairs; a prediction is a float."""
 
     name = "regression"
+    metric_names = NUMBER_METRICS
     known_tasks = tuple(x for x in _GLUE if x.labels is None)
 
     def model_arguments(self):

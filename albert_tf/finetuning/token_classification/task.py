@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
 from albert_tf.finetuning.token_classification.examples import (
@@ -13,6 +14,7 @@ from albert_tf.finetuning.token_classification.examples import (
     read_conll,
 )
 from albert_tf.finetuning.token_classification.metrics import (
+    SEQUENCE_METRICS,
     sequence_metrics,
     word_baselines,
 )
@@ -28,6 +30,7 @@ class TokenClassification(TaskType):
     loss_settings = ("class_weights", "label_smoothing")
     known_tasks = (NER,)
     learns_labels = True
+    metric_names = SEQUENCE_METRICS
     layout = "words"
 
     @property
@@ -36,8 +39,21 @@ class TokenClassification(TaskType):
         return {"serving_default": {"text": 1}, "words": {"words": 2}}
 
     def read_examples(self, source, *, bad, labelled, training=False):
-        """Reads the sentences of a file; see `read_conll`."""
-        return read_conll(source, bad=bad, labelled=labelled)
+        """Reads the sentences of a file; see `read_conll`.
+
+        Sentences with a label that is not one of the task are bad examples.
+        """
+        label_ids = {label: i for i, label in enumerate(self.labels)}
+        for example in read_conll(source, bad=bad, labelled=labelled):
+            if labelled and label_ids:
+                try:
+                    labels_of(example, label_ids)
+                except InputError as error:
+                    location = example.location
+                    problem = str(error).removeprefix(f"{location}: ")
+                    bad.report(location, problem)
+                    continue
+            yield example
 
     def example(self, texts, id, location):
         """Makes an example from the words of `text`, between white space."""
@@ -105,13 +121,15 @@ class TokenClassification(TaskType):
         """Checks the metrics by scoring the labels themselves.
 
         Raises:
-          InputError: if a label does not occur in the training files, or does
-            not fit the metrics.
+          InputError: if a label does not occur in the training files, or one
+            of the task does not fit the metrics.
         """
         label_ids = {label: i for i, label in enumerate(self.labels)}
         for example in examples:
             labels_of(example, label_ids)
         labels = [list(example.labels) for example in examples]
+        # The model may predict labels that these examples do not have.
+        labels.append(list(self.labels))
         sequence_metrics(self.task_config.metrics, labels, labels)
 
     def baselines(self, training, examples, word_embeddings=None):
