@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import pathlib
 import shutil
@@ -17,7 +18,12 @@ from albert_tf.interop import (
     keras_hub,
     sentence_transformers,
 )
-from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    HeadSettings,
+    LazyArrays,
+    Vocabulary,
+)
 from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -27,6 +33,8 @@ from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.settings import takes
 from albert_tf.text.normalizer import CASE_SETTINGS
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+_logger = logging.getLogger(__name__)
 
 # Format -> its writer, and the file that identifies an earlier result: the
 # weights, since a training run has a config.json too. A writer takes the
@@ -106,6 +114,13 @@ def convert(
         checkpoint = _with_vocabulary(checkpoint, config.spm_model_file)
     kept = _drop_components(checkpoint, {*config.drop} - {_OBJECTIVE, _POOLING})
     files = _files_beside(checkpoint, config)
+    if lost := _without_place(kept, to):
+        _logger.warning(
+            "%s: the format %s has no place for %s; readers assume defaults",
+            config.output,
+            to,
+            ", ".join(lost),
+        )
     write, marker = WRITERS[to]
     done = 0
 
@@ -121,6 +136,26 @@ def convert(
             shutil.copyfile(file, folder / name)
         write(kept, folder, on_tensor, **options)
     return checkpoint
+
+
+def _without_place(checkpoint: Checkpoint, to: str) -> list[str]:
+    """Returns the settings that a format has no place for, if not defaults."""
+    head, lost = checkpoint.head, []
+    if to == "huggingface":
+        return []
+    if checkpoint.heads and head.labels:
+        lost.append("the names of the labels")
+    if to != "google":
+        return lost
+    if checkpoint.heads and head.dropout != HeadSettings().dropout:
+        lost.append(f"the dropout of the head ({head.dropout})")
+    tokenizer = checkpoint.tokenizer
+    if isinstance(tokenizer, AlbertTokenizer):
+        defaults = AlbertTokenizer(tokenizer.model_bytes).settings
+        for name, value in tokenizer.settings.items():
+            if value != defaults[name]:
+                lost.append(f"{name}={value} of the tokenizer")
+    return lost
 
 
 def _files_beside(

@@ -332,7 +332,8 @@ def _as_integers(name: str, values):
         raise ValueError(
             f"{name} is {dtype}, which cannot represent every id; use int32"
         )
-    return ops.cast(values, "int32") if dtype.startswith("float") else values
+    # TensorFlow does not gather by smaller integers.
+    return values if dtype in ("int32", "int64") else ops.cast(values, "int32")
 
 
 def _check_shapes(arrays: dict[str, Any]) -> None:

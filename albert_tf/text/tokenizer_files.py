@@ -21,7 +21,11 @@ from albert_tf.text.tokenizer_config import (
     tokenizer_settings,
     wordpiece_settings,
 )
-from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
+from albert_tf.text.tokenizer_json import (
+    TOKENIZER_JSON,
+    has_tokenizer_json,
+    tokenizer_json,
+)
 from albert_tf.text.tokenizer_json_reader import (
     TokenizerJsonModel,
     normalizer_settings,
@@ -89,10 +93,13 @@ def tokenizer_files(
 def huggingface_files(
     tokenizer: Tokenizer, *, max_length: int | None = None
 ) -> dict[str, bytes]:
-    """Returns `tokenizer_files`, and the `tokenizer.json` of transformers 5."""
+    """Returns `tokenizer_files`, and the `tokenizer.json` of transformers 5.
+
+    It is left out for the few vocabularies that it cannot express.
+    """
     files = tokenizer_files(tokenizer, max_length=max_length)
     # transformers 5 builds the right one from a vocab.txt itself.
-    if isinstance(tokenizer, AlbertTokenizer):
+    if isinstance(tokenizer, AlbertTokenizer) and has_tokenizer_json(tokenizer):
         files[TOKENIZER_JSON] = tokenizer_json(tokenizer)
     return files
 

@@ -29,6 +29,21 @@ _METASPACE = {
 _HEAD = {"version": "1.0", "truncation": None, "padding": None}
 
 
+def has_tokenizer_json(tokenizer: AlbertTokenizer) -> bool:
+    """Returns whether a `tokenizer.json` would give the tokenizer's ids.
+
+    It would not with byte fallback, or with user-defined pieces of several
+    characters in a BPE vocabulary, which are no merges.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
+    if model.trainer_spec.byte_fallback:
+        return False
+    is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
+    return not is_bpe or not any(
+        p.type == p.USER_DEFINED and len(p.piece) > 1 for p in model.pieces
+    )
+
+
 def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
     """Returns a `tokenizer.json` that approximates a tokenizer.
 

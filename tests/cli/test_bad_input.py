@@ -95,6 +95,11 @@ BAD_INPUT = {
         ("--output=. --input=text.txt", "must be a prefix of file names"),
         ("--output=spiece --input=text.txt", "spiece.model exists; choose"),
         ("--output=x --input=text.txt --report=text.txt", "would destroy the"),
+        ("--output=x --input=text.txt --report=no/r.json", "no does not exist"),
+        (
+            "--output=spiece --input=a=1:text.txt,b=1:train.csv",
+            "spiece.model exists; choose",
+        ),
     ],
     VOCAB: [
         ("--vocab_size=90000", "90000"),
@@ -243,6 +248,8 @@ BAD_INPUT = {
         ),
         ("--task=embedding --regression", "--regression requires --task=text"),
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
+        ("--metrics=acuracy", "metric 'acuracy': must be one of accuracy, f1"),
+        ("--output=runs[1]", "TensorFlow cannot read checkpoints below"),
         ("--class_weights=equal", "must be balanced, LABEL=WEIGHT,..."),
         ("--class_weights=best=2", "'best' is not one of the labels bad, good"),
         ("--temperature=0", "temperature=0.0 must be in [0.001, 100]"),
@@ -269,6 +276,10 @@ BAD_INPUT = {
             "--recipe=finetune/squad2.0 --num_train_steps=20",
             "num_warmup_steps=814 must be lower",
         ),
+        (
+            "--task=text --train=train.csv --early_stopping_patience=2",
+            "either --data or --train",
+        ),
         ("--task=squad2.0 --n_best=0", "n_best=0 must be in [1, 10000]"),
         ("--task=squad2.0 --max_answer_length=0", "max_answer_length=0 must"),
         ("--task=squad2.0 --start_n_top=2147483648", "must be in [1, 1024]"),
@@ -289,6 +300,10 @@ BAD_INPUT = {
         ("--text=a --input=b", "either --text or --input"),
         ("--text=a --from=tfds", "requires --glue_s"),
         ("--glue_submission=new", "requires --data or --from"),
+        (
+            "--glue_submission=new --data=data --output=x.tsv",
+            "--output is not supported with --glue_submission",
+        ),
         (
             "--predict_batch_size=1",
             "--predict_batch_size is now called --eval_batch_size",
@@ -348,6 +363,7 @@ BAD_INPUT = {
         ),
         ("--check=absent", "absent: no export.json; expected the folder of"),
         ("--check=start --output=new", "--output"),
+        ("--check=start --kind=onnx", "--kind is for exporting"),
         ("--model=start", "--output is required"),
         ("--output=new", "--model is required"),
         (

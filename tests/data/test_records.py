@@ -142,9 +142,10 @@ def test_tokenizer_must_be_that_of_the_records(folder, position):
         _ = open_records(folder).tokenizer
 
 
-def test_vocabularies_must_match_and_settings_need_not(
+def test_vocabularies_and_their_settings_must_match(
     create, folder, documents, tmp_path, edited
 ):
+    own_tokenizer = open_records(folder).tokenizer
     sentences = [sentence for d in documents for sentence in d][::-2]
     config = VocabularyConfig(vocab_size=200)
     path = train_vocabulary(sentences, tmp_path / "other", config)
@@ -152,6 +153,11 @@ def test_vocabularies_must_match_and_settings_need_not(
     other, _ = create("other", tokenizer=tokenizer)
     with pytest.raises(InputError, match="made with a different vocabulary"):
         open_records([folder, other])
+    cased, _ = create(
+        "cased", tokenizer=own_tokenizer.with_settings(do_lower_case=False)
+    )
+    with pytest.raises(InputError, match="made with do_lower_case=False, but"):
+        open_records([folder, cased])
     names = ("spiece.model", "tokenizer_config.json")
     own = [(folder / name).read_bytes() for name in names]
     for name in names:
@@ -243,6 +249,7 @@ DYNAMIC = {"masking": "dynamic", "pack": True}
         ({}, {"max_seq_length": 32}, ": 32 tokens per record, but others"),
         ({}, {"max_predictions_per_seq": 9}, ": 9 predictions per record"),
         ({}, DYNAMIC, ": text to be masked in training, but"),
+        ({}, {"sentence_order": "nsp"}, ": made with sentence_order=nsp, but"),
         (DYNAMIC, DYNAMIC | {"ngram": 2}, "made with ngram=2, but"),
         (DYNAMIC, DYNAMIC | {"sentence_order": "nsp"}, "sentence_order=nsp, b"),
         (DYNAMIC, DYNAMIC | {"pack": False}, "made with pack=False, but"),

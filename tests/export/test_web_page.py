@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from browser import serving, started
 
+import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.exporting import web_page
 from albert_tf.exporting.check import check_files
@@ -424,6 +425,29 @@ def test_without_npm(pretrained, tmp_path, monkeypatch):
     )
     with pytest.raises(InputError, match="give --web_packages=node_modules"):
         export(config)
+
+
+def test_what_is_wrong_is_found_before_anything_is_fetched(
+    pretrained, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "albert_tf.exporting.export.page_scripts",
+        lambda _: pytest.fail("fetched"),
+    )
+    embed = albert_tf.SentenceEmbedder(pretrained, pooling="weighted_mean")
+    embed.save_pretrained(tmp_path / "weighted")
+    (tmp_path / "old").mkdir()
+    for model, output, problem in (
+        (
+            tmp_path / "weighted",
+            "new",
+            "weighs tokens .WordWeights., which pag",
+        ),
+        (pretrained, "old", "old exists"),
+    ):
+        config = ExportConfig(kind="web", model=model, output=tmp_path / output)
+        with pytest.raises(InputError, match=problem):
+            export(config)
 
 
 def test_models_that_a_page_cannot_show(make_finetuned, npm_packages, tmp_path):

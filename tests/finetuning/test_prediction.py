@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import shutil
+import types
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import read_examples
-from albert_tf.finetuning.evaluate import score_predictions
+from albert_tf.finetuning.evaluate import check_scored, score_predictions
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.finetune import task_and_files
 from albert_tf.finetuning.model_folder import open_model_folder, save_model
@@ -23,6 +25,14 @@ from albert_tf.finetuning.registry import (
 )
 from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.text_classification.examples import (
+    TextExample,
+    text_task_config,
+)
+from albert_tf.finetuning.text_classification.glue import GLUE
+from albert_tf.finetuning.token_classification.examples import (
+    TokenClassificationExample,
+)
 
 LENGTHS = {"max_seq_length": 32, "max_query_length": 12, "max_qa_length": 12}
 
@@ -187,12 +197,19 @@ def test_ensemble_has_its_own_null_threshold(make_model, read):
         assert written["f1"] == pytest.approx(squad_v2(right, answers)["f1"])
 
 
-def test_models_of_different_tasks_are_refused(make_model):
+def test_models_of_different_tasks_are_refused(make_model, tmp_path):
     folders = [make_model("classes"), make_model("number")]
     with pytest.raises(
         InputError, match="task_type=regression, but .*text_classification"
     ):
         Predictor(folders)
+    task = folders[0] / "task.json"
+    other = shutil.copytree(folders[0], tmp_path / "other")
+    text = task.read_text()
+    name = json.loads(text)["name"]
+    (other / "task.json").write_text(text.replace(f'"{name}"', '"mrpc"', 1))
+    with pytest.raises(InputError, match="name=mrpc, but .* has name="):
+        Predictor([folders[0], other])
     with pytest.raises(InputError, match="given twice"):
         Predictor([folders[0], folders[0].parent / "." / folders[0].name])
     with pytest.raises(InputError, match=r"no task.json"):
@@ -231,6 +248,58 @@ def test_no_texts_and_empty_ones(make_model, kind):
 def test_inputs_that_are_no_list_of_examples(make_model, inputs, message):
     with pytest.raises(InputError, match=message):
         Predictor(make_model("classes")).predict(inputs)
+
+
+def test_a_table_is_not_a_list_of_texts(make_model):
+    predictor = Predictor(make_model("classes"))
+    table = types.SimpleNamespace(columns=["text"], __iter__=None)
+    with pytest.raises(InputError, match="inputs is a table, of which only"):
+        predictor(table)
+    with pytest.raises(InputError, match="takes text, not 0"):
+        predictor({0: "a"})
+
+
+def test_more_tokens_than_the_model_has_positions(make_model):
+    folder = make_model("classes")
+    with pytest.raises(
+        InputError, match="max_seq_length=65 must be at most 64"
+    ):
+        Predictor(folder, {"max_seq_length": 65})
+
+
+def test_what_cannot_be_scored_is_not_predicted(examples_of):
+    """Of what `evaluate` and `predict --score` are given."""
+    for metrics, labels, problem in (
+        (("accuracy",), [1.0], "accuracy cannot be computed from pairs with"),
+        (("spearman",), None, "spearman cannot be computed from pairs without"),
+    ):
+        task = make_task_type(
+            dataclasses.replace(known_task("embedding"), metrics=metrics)
+        )
+        with pytest.raises(InputError, match=problem):
+            check_scored(task, examples_of(("a", "b"), labels=labels))
+    with pytest.raises(InputError, match="no examples to score"):
+        check_scored(task, [])
+
+
+def test_labels_that_only_the_model_may_predict(read):
+    """A development set need not have all labels."""
+    words = dataclasses.replace(
+        known_task("ner"), labels=("O", "PER"), metrics=("f1",)
+    )
+    sentence = TokenClassificationExample(
+        id="0", words=("a",), labels=("O",), location="a:1"
+    )
+    with pytest.raises(InputError, match="'PER' is not an entity label"):
+        make_task_type(words).check_scores([sentence])
+    task = text_task_config(
+        dataclasses.replace(GLUE["sst2"], labels=("0", "1", "2"))
+    )
+    task = dataclasses.replace(task, metrics=("f1",))
+    with pytest.raises(InputError, match="but there is a class 2; use accur"):
+        make_task_type(task).check_scores(
+            [TextExample(id="0", text="a", label="0", location="a:1")]
+        )
 
 
 def test_task_config_survives_its_file():

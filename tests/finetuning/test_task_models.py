@@ -4,6 +4,7 @@ tests/finetuning/text_classification/test_text_model.py has more forms of them.
 """
 
 import json
+import tarfile
 
 import keras
 import numpy as np
@@ -120,6 +121,63 @@ def close(actual, desired):
         dict(enumerate(tf.nest.flatten(actual))),
         dict(enumerate(tf.nest.flatten(desired))),
     )
+
+
+@ALL
+def test_files_of_a_saved_model_are_fine_tuned_ones(make, name, tmp_path):
+    """As an archive, as a file of weights, and as Keras's file."""
+    model, x, y = make(name)
+    model.max_seq_length = 32
+    model.fit(x, y, verbose=0)
+    outputs = model.predict(x, verbose=0)
+    model.save_pretrained(tmp_path / "model")
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "model", "model")
+    model.save(tmp_path / "model.keras")
+    for again in (
+        type(model).from_pretrained(tmp_path / "model.tar.gz"),
+        type(model).from_pretrained(tmp_path / "model/model.safetensors"),
+        keras.models.load_model(tmp_path / "model.keras"),
+    ):
+        assert again.max_seq_length == 32
+        assert again.task_config.to_json() == model.task_config.to_json()
+        close(again.predict(x, verbose=0), outputs)
+
+
+def test_names_of_labels(serving_config, tokenizer, tmp_path):
+    names = ["LABEL_0", "LABEL_1"]  # Hugging Face's, for unnamed ones.
+    model = AlbertClassifier(serving_config, 2, labels=names)
+    model.tokenizer = tokenizer
+    model.max_seq_length = 16
+    model.compile("sgd", CROSS_ENTROPY)
+    model.fit(CONTEXTS, names, verbose=0)
+    model.save_pretrained(tmp_path / "model")
+    again = AlbertClassifier.from_pretrained(tmp_path / "model")
+    assert list(again.labels) == names
+    assert again.max_seq_length == 16
+    assert again.task_config is not None
+    with pytest.raises(InputError, match="must differ"):
+        AlbertClassifier(serving_config, 2, labels=["a", "a"])
+
+
+def test_a_fit_that_fails_changes_nothing(make):
+    model, x, y = make("classes")
+    model.fit(x, y, verbose=0)
+    before = model.task_config
+    with pytest.raises(InputError, match="fit needs y, the labels of the text"):
+        model.fit((x, y))
+    with pytest.raises(InputError, match="label 'x' of text 1 is not one of"):
+        model.fit(x, ["good", "x"])
+    assert model.task_config is before
+    assert len(model.predict(x, verbose=0)) == 2
+
+
+def test_columns_of_a_part_of_a_table(make):
+    """Their index does not begin with 0."""
+    pandas = pytest.importorskip("pandas")
+    model, x, _ = make("choices")
+    columns = [pandas.Series(list(part), index=[7, 9]) for part in x]
+    close(model.predict(tuple(columns), verbose=0), model.predict(x, verbose=0))
 
 
 def test_a_cosine_is_that_of_two_texts():

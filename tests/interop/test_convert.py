@@ -164,6 +164,23 @@ def test_task_and_pooling_are_kept(with_pooling, tmp_path, settings, kept):
             assert (output / name).read_bytes() == before
 
 
+def test_what_a_format_has_no_place_for_is_named(
+    with_pooling, edited, tmp_path, caplog
+):
+    with edited(with_pooling / "config.json") as config:
+        config |= {"classifier_dropout_prob": 0.3, "hidden_act": "gelu_new"}
+    (with_pooling / "tokenizer_config.json").write_text(
+        '{"do_lower_case": false}'
+    )
+    convert(with_pooling, tmp_path / "google", to="google")
+    [record] = caplog.records
+    for part in ("names of the labels", "(0.3)", "do_lower_case=False"):
+        assert part in record.getMessage()
+    caplog.clear()
+    convert(with_pooling, tmp_path / "ours")
+    assert not caplog.records
+
+
 def test_token_weights_belong_to_their_vocabulary(with_pooling, tmp_path):
     settings = {"spm_model_file": "albert_tiny_en"}
     with pytest.raises(InputError, match="drop the pooling with --drop=pool"):

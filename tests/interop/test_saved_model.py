@@ -63,6 +63,23 @@ def test_exports_keep_the_case_setting(unpacked, edited, lower):
     assert checkpoint.tokenizer.settings["do_lower_case"] is lower
 
 
+def test_exports_keep_all_settings_of_the_tokenizer(unpacked, edited):
+    folder = unpacked("albert_tf_export")
+    settings = {
+        "strip_accents": False,
+        "digit_comma": "off",
+        "match_special_tokens": True,
+    }
+    with edited(folder / "export.json") as manifest:
+        manifest["tokenizer"] |= settings
+    found = open_checkpoint(folder).tokenizer.settings
+    assert {name: found[name] for name in settings} == settings
+    with edited(folder / "export.json") as manifest:
+        manifest["tokenizer"]["strip_accents"] = [1]
+    with pytest.raises(InputError, match="strip_accents'.*must be"):
+        open_checkpoint(folder)
+
+
 def test_a_preprocessor_is_not_a_checkpoint(unpacked):
     folder = unpacked("tf_hub_2_preprocessor")
     shutil.rmtree(folder / "variables")  # Ours has no variables.

@@ -171,6 +171,19 @@ def test_trains_in_a_functional_model(one_block, batch):
     assert np.abs(np.asarray(encoder.word_embeddings) - before).max() > 0
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64"])
+def test_inputs_of_any_type(encoder, batch, dtype):
+    ids, mask = (np.asarray(batch[x]) for x in ("input_word_ids", "input_mask"))
+    expected = encoder({"input_word_ids": ids, "input_mask": mask})
+    kind = "int32" if dtype in ("bool", "int8") else dtype
+    found = encoder(
+        {"input_word_ids": ids.astype(kind), "input_mask": mask.astype(dtype)}
+    )
+    np.testing.assert_array_equal(
+        found["sequence_output"], expected["sequence_output"]
+    )
+
+
 def test_wrong_inputs_are_named(config, batch):
     encoder = AlbertEncoder(config)
     with pytest.raises(ValueError, match="missing: input_word_ids"):

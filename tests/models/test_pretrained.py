@@ -22,7 +22,9 @@ from albert_tf.finetuning.token_classification.model import (
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.open_checkpoint import load_tokenizer
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.model_graph import float32_copy
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 STORED = pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
@@ -262,6 +264,34 @@ def test_the_tokenizer_is_saved_with_the_model(tmp_path):
     back = AlbertEncoder.from_pretrained(tmp_path / "a")
     assert back.tokenizer.settings == other.settings
     assert back.tokenizer.tokenize("The cat") == other.tokenize("The cat")
+
+
+def test_an_encoder_may_have_any_name(tmp_path, encoder):
+    student = AlbertEncoder.from_pretrained(GOOGLE, name="student")
+    ids = np.array([[2, 5, 6, 3]])
+    states = encoder(ids)["sequence_output"]
+    np.testing.assert_array_equal(student(ids)["sequence_output"], states)
+    student.save_pretrained(tmp_path / "saved")
+    again = AlbertEncoder.from_pretrained(tmp_path / "saved")
+    np.testing.assert_array_equal(again(ids)["sequence_output"], states)
+    copy = float32_copy(student, packed=True)
+    np.testing.assert_allclose(copy(ids)["sequence_output"], states, atol=1e-5)
+
+
+def test_a_tokenizer_of_more_pieces_is_not_saved(tmp_path, encoder):
+    larger = AlbertTokenizer.from_file(vocabulary_path("albert_tiny_en"))
+    before = encoder.vocabulary
+    with pytest.raises(InputError, match="10000 pieces, but the model's vocab"):
+        encoder.save_pretrained(tmp_path / "saved", larger)
+    assert encoder.vocabulary is before
+    assert not (tmp_path / "saved").exists()
+
+
+def test_one_label_of_several_that_do_not_exclude_each_other(tmp_path):
+    model = AlbertClassifier.from_pretrained(GOOGLE, num_labels=1)
+    model.multi_label = True
+    model.save_pretrained(tmp_path / "toxic")
+    assert AlbertClassifier.from_pretrained(tmp_path / "toxic").multi_label
 
 
 def test_the_folder_of_a_run_is_refused(tmp_path, encoder):

@@ -287,12 +287,31 @@ def test_an_interrupted_mixture_keeps_its_finished_corpora(
         path.stat().st_mtime_ns for path in (folder / "wiki").iterdir()
     ]
     # Others are not mistaken for it.
+    cased = open_records(folder).tokenizer.with_settings(do_lower_case=False)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(InputError, match="wiki: already holds a finished"):
+        make_mixture(tokenizer=cased)
+    assert make_mixture() == (folder, manifest)
     (folder / "manifest.json").unlink()
     with pytest.raises(InputError, match="wiki: already holds a finished"):
         make_mixture(seed=5)
     changed = make_mixture(seed=5, overwrite=True)[1]
     assert changed["corpora"][0]["tokens"] == manifest["corpora"][0]["tokens"]
     assert contents(folder / "books") != before
+
+
+def test_bad_input_leaves_an_old_mixture_as_it_is(
+    make_mixture, contents, corpus, tmp_path
+):
+    text = tmp_path / "text.txt"
+    text.write_text((corpus / "a.txt").read_text())
+    patterns = f"wiki=1:{text},books=1:{corpus}/b.txt.gz"
+    folder, _ = make_mixture(input=patterns)
+    before = contents(folder)
+    text.write_bytes(b"bad \xff\n")
+    with pytest.raises(InputError, match="corpus wiki: "):
+        make_mixture(input=patterns, overwrite=True)
+    assert contents(folder) == before
 
 
 def test_an_error_names_the_corpus(make_mixture, corpus, tmp_path):

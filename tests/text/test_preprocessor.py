@@ -152,6 +152,21 @@ def test_offsets_equal_python_in_bytes(
         assert_offsets(AlbertPreprocessor(comma_model, **options), texts)
 
 
+def test_pairs_as_arrays(preprocessor):
+    expected = preprocessor(["Who?", "a"], ["He.", "b"])
+    for kind in (None, object):
+        arrays = [np.array(x, kind) for x in (["Who?", "a"], ["He.", "b"])]
+        equal(preprocessor(*arrays), expected)
+
+
+def test_a_copy_has_the_length_of_the_model(clean_model):
+    tokenizer = AlbertTokenizer.from_file(clean_model).with_max_length(64)
+    layer = AlbertPreprocessor.from_tokenizer(tokenizer)
+    copy = AlbertPreprocessor.from_config(layer.get_config())
+    assert copy.tokenizer.model_max_length == 64
+    assert copy.seq_length == layer.seq_length
+
+
 def test_forms_of_the_input(preprocessor):
     one = preprocessor(tf.constant(["Who?"]))
     assert one["input_word_ids"].shape == [1, 16]

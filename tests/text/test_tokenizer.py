@@ -361,6 +361,17 @@ def test_a_long_run_without_spaces_is_split(length, longest):
     assert "".join(part.text for part in parts) == text
 
 
+@pytest.mark.parametrize("length", [SEGMENT_LENGTH, LONGEST_SEGMENT])
+def test_words_of_a_long_text_are_whole(length):
+    text = "words " * 300_000
+    parts = list(segments(text, length))
+    assert len(parts) > 1
+    assert max(len(part.text) for part in parts) <= length + LONGEST_RUN
+    for part in parts[:-1]:
+        assert part.text.startswith("words ")
+        assert part.text.endswith(" words")
+
+
 def test_offsets(tokenizer, comma_model, sources):
     assert sources(tokenizer, "Cafe\u0301  ﬁne: in 92000, Ünï") == [
         ("▁cafe", "Cafe\u0301"),

@@ -1,7 +1,9 @@
+import io
 import json
 from typing import NamedTuple
 
 import pytest
+import sentencepiece
 
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -361,6 +363,44 @@ def test_invalid_settings(folder, name, written, message):
         load_tokenizer(path)
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"byte_fallback": True, "vocab_size": 400},
+        {"model_type": "bpe", "user_defined_symbols": ["<br>"]},
+    ],
+)
+def test_what_the_library_cannot_compute_is_not_written(
+    sentences, tmp_path, settings
+):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences("en", 300)),
+        model_writer=model,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        minloglevel=2,
+        **{"vocab_size": 120, **settings},
+    )
+    tokenizer = AlbertTokenizer(model.getvalue())
+    tokenizer.save_pretrained(tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert "spiece.model" in names
+    assert "tokenizer.json" not in names
+    again = load_tokenizer(tmp_path)
+    assert again.encode("a <br> \u4e16") == tokenizer.encode("a <br> \u4e16")
+
+
+def test_remote_folders_are_refused(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="gs://bucket/model: not a local fold"):
+        tokenizer.save_pretrained("gs://bucket/model")
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_files(folder, tmp_path):

@@ -103,6 +103,21 @@ def test_a_callback_may_stop_the_run(train, tmp_path, capsys):
     assert "after step 12: a callback asked" in capsys.readouterr().err
 
 
+def test_a_callback_is_not_called_early_stopping(train, tmp_path, capsys):
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = True
+
+    _, _, result = train(
+        tmp_path,
+        callbacks=[Stop()],
+        best_metric="accuracy",
+        early_stopping_patience=3,
+    )
+    assert (result.steps, result.stopped_early) == (4, True)
+    assert "a callback asked for it" in capsys.readouterr().err
+
+
 def test_other_objects_are_an_error(train):
     with pytest.raises(
         InputError, match="callbacks: <function.*must be a keras"

@@ -48,6 +48,13 @@ def test_new_folder_records_the_run(tmp_path):
     assert names(folder) == ["pretrain.flags", "run.json", "spiece.model"]
 
 
+@pytest.mark.parametrize("name", ["lr[1]", "a*", "what?", "back\\\\slash"])
+def test_names_that_tensorflow_takes_for_patterns(tmp_path, name):
+    with pytest.raises(InputError, match="cannot read checkpoints below"):
+        claim(tmp_path / name / "run")
+    assert not list(tmp_path.iterdir())
+
+
 def test_same_settings_resume(started):
     assert claim(started, dict(SETTINGS))
 

@@ -55,6 +55,25 @@ def test_numbers(tmp_path):
     )
 
 
+def test_its_input_is_not_overwritten(tmp_path):
+    test = tmp_path / "test.tsv"
+    test.write_text("index\tsentence1\tsentence2\n0\ta\tb\n")
+    test.rename(tmp_path / "RTE.tsv")
+    test.symlink_to("RTE.tsv")
+    before = test.read_bytes()
+    with pytest.raises(InputError, match="would destroy the input"):
+        list(
+            write_submissions(
+                types.SimpleNamespace(chunks=lambda _: pytest.fail("predicts")),
+                known_task("rte"),
+                tmp_path,
+                BadExamples(),
+                data=tmp_path,
+            )
+        )
+    assert test.read_bytes() == before
+
+
 def test_errors_leave_no_file(tmp_path):
     rows = ["index\tsentence1\tsentence2", "0\ta\tb", "0\ta\tb"]
     with pytest.raises(

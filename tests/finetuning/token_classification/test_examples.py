@@ -1,8 +1,12 @@
+import dataclasses
+
 import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.token_classification.examples import (
+    NER,
     TokenClassificationExample,
     read_conll,
 )
@@ -90,6 +94,18 @@ def test_bad_lines_invalidate_their_sentence(tmp_path, text, problem):
         ("2", ("e",)),
     ]
     assert bad.counted == 1
+
+
+def test_sentences_with_unknown_labels_are_bad(tmp_path):
+    path = tmp_path / "test.txt"
+    path.write_text("a O\n\nb B-LAW\n\nc O\n")
+    task = make_task_type(dataclasses.replace(NER, labels=("B-PER", "O")))
+    bad = BadExamples("skip")
+    found = task.read_examples(path, bad=bad, labelled=True)
+    assert [x.words for x in found] == [("a",), ("c",)]
+    assert bad.counted == 1
+    with pytest.raises(InputError, match="test.txt:3: label 'B-LAW' is not on"):
+        list(task.read_examples(path, bad=BadExamples(), labelled=True))
 
 
 def test_unusable_files(tmp_path):
