@@ -116,8 +116,9 @@ def _new_array(
     """
     path = path.with_suffix(".npy")
     array = np.lib.format.open_memmap(path, "w+", dtype, shape)
-    with writing(path, array.nbytes), open(path, "rb+") as file:
-        os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
+    if hasattr(os, "posix_fallocate"):  # macOS has none.
+        with writing(path, array.nbytes), open(path, "rb+") as file:
+            os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
     return array
 
 

@@ -124,8 +124,8 @@ def segments(text: str, length: int) -> Iterator[Segment]:
 
     Args:
       text: a text without special tokens.
-      length: number of characters after which to split at the next space; at
-        least `LONGEST_RUN`: the largest number of characters.
+      length: number of characters after which to split at the next space; if
+        it is `LONGEST_RUN` or more, the largest length of a segment.
     """
     start, follows_space = 0, False
     while len(text) - start > length:
