@@ -58,7 +58,11 @@ def main(arguments=None):
     model = AlbertPretrainer.from_pretrained(
         given.first, sop_head="sop_head" in heads
     )
-    average(model, AlbertEncoder.from_pretrained(given.second), given.weight)
+    second = AlbertEncoder.from_pretrained(given.second)
+    if model.tokenizer and second.tokenizer:
+        if model.tokenizer.fingerprint != second.tokenizer.fingerprint:
+            raise InputError("the models have different vocabularies")
+    average(model, second, given.weight)
     model.save_pretrained(given.output, load_tokenizer(given.first))
     print(f"wrote {given.output}")
 

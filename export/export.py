@@ -31,14 +31,24 @@ from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.serving import ServingGraph
 from albert_tf.folders import new_folder
-from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.run_folder import fine_tuned_model
-from albert_tf.interop.sentence_transformers import default_pooling
+from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.open_checkpoint import (
+    open_checkpoint,
+    open_fine_tuned,
+)
+from albert_tf.interop.sentence_transformers import (
+    MODULES_FILE,
+    default_pooling,
+    read_max_length,
+)
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.settings import takes
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import DEFAULT_LENGTH
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_json import has_tokenizer_json
 
 
 @takes(ExportConfig)
@@ -58,22 +68,17 @@ def export(config: ExportConfig) -> None:
         config.output,
         [config.model, *split_patterns(config.calibration_input or ())],
     )
-    tuned = fine_tuned_model(config.model)
-    opened = None
-    if tuned is None and not os.path.isdir(config.model):
-        # An archive, which is unpacked as long as it is open, a file, or a name
-        # on a hub.
-        opened = open_checkpoint(config.model, head="classifier_head")
-        tuned = opened.folder and fine_tuned_model(opened.folder)
+    # An archive is unpacked as long as it is open.
+    tuned, opened = open_fine_tuned(config.model)
     with _without_progress():
         if config.kind == "web":
-            _export_web(config, tuned)
+            _export_web(config, tuned, opened)
         elif config.layout == "huggingface":
-            _export_huggingface(config, tuned)
+            _export_huggingface(config, tuned, opened)
         elif config.kind == "task" or (config.kind in IDS_KINDS and tuned):
             _export_task(config, tuned or config.model)
         else:
-            _export_encoder(config, tuned)
+            _export_encoder(config, tuned, opened)
 
 
 @contextlib.contextmanager
@@ -94,7 +99,7 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
         source, {"max_seq_length": config.seq_length}, packed=False
     )
     task_type, task = loaded.task_type, loaded.task_type.task_config
-    origin = origin_of_task(loaded.folder)
+    origin = origin_of_task(loaded.folder, config.model)
     arguments = {
         # The path of its module is valid on this machine only.
         "task": dataclasses.replace(task, task_module=None).to_dict(),
@@ -117,38 +122,76 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
 
 
 def _export_huggingface(
-    config: ExportConfig, folder: pathlib.Path | None, *, page: bool = False
+    config: ExportConfig,
+    folder: pathlib.Path | None,
+    opened: Checkpoint | None,
+    *,
+    page: bool = False,
 ) -> None:
     """Exports any checkpoint with its head, for Hugging Face's libraries.
 
-    `folder` is that of the model if it is a fine-tuned one; for `page`, see
-    `huggingface_program`.
+    `folder` is that of the model if it is a fine-tuned one, and `opened` the
+    checkpoint if it is open already; for `page`, see `huggingface_program`.
     """
     source = config.model
-    checkpoint = open_checkpoint(folder or source, head="classifier_head")
-    length, task = checkpoint.config.num_trained_positions, None
+    checkpoint = opened or open_checkpoint(
+        folder or source, head="classifier_head"
+    )
+    length, task = _default_length(checkpoint), None
     if folder is None:
         origin = origin_of_checkpoint(checkpoint, source)
     else:
-        opened = open_model_folder(folder)
-        origin, task = origin_of_task(opened), opened.task_config
+        tuned = open_model_folder(folder)
+        origin, task = origin_of_task(tuned, source), tuned.task_config
         length = task.settings["max_seq_length"]
         task = dataclasses.replace(task, task_module=None).to_dict()
     length = config.seq_length or length
+    tokenizer = _tokenizer_for_libraries(checkpoint, source)
     warn_of_untrained_positions(checkpoint.config, length, "seq_length")
     export_for_runtime(
         huggingface_program(checkpoint, length, page=page),
         config,
-        tokenizer=tokenizer_of(checkpoint, source),
+        tokenizer=tokenizer,
         task=task,
         origin=origin.with_license(config.license),
     )
 
 
-def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
+def _tokenizer_for_libraries(
+    checkpoint: Checkpoint, source: str | os.PathLike[str]
+) -> Tokenizer:
+    """Returns the tokenizer, which must have a `tokenizer.json`."""
+    tokenizer = tokenizer_of(checkpoint, source)
+    if isinstance(tokenizer, AlbertTokenizer):
+        if not has_tokenizer_json(tokenizer):
+            raise InputError(
+                f"{os.fspath(source)}: Hugging Face's libraries cannot compute "
+                "its tokens (byte fallback, or user-defined pieces of a BPE "
+                "vocabulary); choose another kind or layout"
+            )
+    return tokenizer
+
+
+def _default_length(checkpoint: Checkpoint) -> int:
+    """Returns the length of rows if none is given."""
+    length = checkpoint.config.num_trained_positions
+    folder = checkpoint.folder
+    if folder is not None and (folder / MODULES_FILE).exists():
+        length = int(min(length, read_max_length(folder)))
+    return length
+
+
+def _export_web(
+    config: ExportConfig,
+    folder: pathlib.Path | None,
+    opened: Checkpoint | None,
+) -> None:
     """Exports a model for browsers, with a page for it."""
     # What is wrong is reported before anything is fetched or converted.
-    checkpoint = open_checkpoint(folder or config.model, head="classifier_head")
+    checkpoint = opened or open_checkpoint(
+        folder or config.model, head="classifier_head"
+    )
+    _tokenizer_for_libraries(checkpoint, config.model)
     pooling = default_pooling(checkpoint.folder)
     if pooling == "weighted_mean":
         raise InputError(
@@ -169,26 +212,32 @@ def _export_web(config: ExportConfig, folder: pathlib.Path | None) -> None:
             output=layout,
             web_packages=None,
         )
-        _export_huggingface(model_only, folder, page=True)
+        _export_huggingface(model_only, folder, checkpoint, page=True)
         write_web_page(layout, scripts, pooling, new)
 
 
-def _export_encoder(config: ExportConfig, folder: pathlib.Path | None) -> None:
+def _export_encoder(
+    config: ExportConfig,
+    folder: pathlib.Path | None,
+    opened: Checkpoint | None,
+) -> None:
     """Exports the encoder, the tokenizer, or both, of any checkpoint.
 
-    `folder` is that of the model if it is a fine-tuned one.
+    For `folder` and `opened`, see `_export_huggingface`.
     """
     source, output, kind = config.model, config.output, config.kind
     # A task head is dropped, so its type does not matter.
-    checkpoint = open_checkpoint(folder or source, head="classifier_head")
+    checkpoint = opened or open_checkpoint(
+        folder or source, head="classifier_head"
+    )
     tokenizer = tokenizer_of(checkpoint, source)
     if folder is not None:
-        origin = origin_of_task(open_model_folder(folder))
+        origin = origin_of_task(open_model_folder(folder), source)
     else:
         origin = origin_of_checkpoint(checkpoint, source)
     origin = origin.with_license(config.license)
     longest = checkpoint.config.max_position_embeddings
-    trained = checkpoint.config.num_trained_positions
+    trained = _default_length(checkpoint)
     if kind in IDS_KINDS:
         encoder = AlbertEncoder.from_checkpoint(checkpoint)
         seq_length = config.seq_length or trained
@@ -219,9 +268,9 @@ def _export_encoder(config: ExportConfig, folder: pathlib.Path | None) -> None:
     if "pooler" not in checkpoint.components:
         raise InputError(
             f"{os.fspath(source)} has no pooler, so pooled_output cannot be "
-            "computed: token classifiers, span labelers and masked language "
-            "models lose the pooler; export the checkpoint that they were "
-            "initialized from"
+            "computed: token classifiers, span labelers, masked language "
+            "models and embedders lose the pooler; export the checkpoint that "
+            "they were initialized from, or embeddings with --kind=task"
         )
     warn_of_untrained_positions(
         checkpoint.config,

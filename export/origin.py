@@ -42,18 +42,23 @@ def origin_of_checkpoint(
     )
 
 
-def origin_of_task(folder: ModelFolder) -> Origin:
+def origin_of_task(
+    folder: ModelFolder, source: str | os.PathLike[str] = ""
+) -> Origin:
     """Returns the origin of a fine-tuned model.
 
     Args:
       folder: folder of the model. Its parent is the folder of the run, unless
         the model was moved.
+      source: the path or name that it was opened with, if that is no folder.
     """
     model, task = folder.path, folder.task_config
     run = model.parent
     in_run = model.name == MODEL_FOLDER and (run / FLAGS_FILE).exists()
+    if not source or os.path.isdir(source):
+        source = run if in_run else model
     return Origin(
-        name=_name_of(run if in_run else model),
+        name=_name_of(source),
         source=f"model of albert_tf, fine-tuned for {task.name}",
         training_flags=_flags(run) if in_run else {},
         scores=_finite(task.scores),

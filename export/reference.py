@@ -27,7 +27,7 @@ from albert_tf.finetuning.example_texts import (
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.task_config import TaskConfig
-from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint, open_fine_tuned
 from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
@@ -83,10 +83,13 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
       InputError: If `model` cannot be opened, or has another architecture,
         vocabulary or task than the export.
     """
-    checkpoint = open_checkpoint(model, head="classifier_head")
+    # An archive is unpacked as long as it is open.
+    tuned, opened = open_fine_tuned(model)
+    model = tuned or model
+    checkpoint = opened or open_checkpoint(model, head="classifier_head")
     tokenizer = tokenizer_of(checkpoint, model)
-    config = checkpoint.config.to_dict()
-    _check_same(model, config, manifest.get("config", {}))
+    if "config" in manifest:
+        _check_same(model, checkpoint.config.to_dict(), manifest["config"])
     if manifest.get("tokenizer"):
         fingerprint = manifest["tokenizer"]["fingerprint"]
         _check_same(

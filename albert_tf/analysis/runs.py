@@ -187,7 +187,12 @@ def _token_counts(lines, phases, batch_sizes) -> list[float | None]:
     return counts
 
 
+# Ends of names of scores that are plotted, and names of others of tasks.
 _SCORES = ("loss", "accuracy")
+_TASK_SCORES = (
+    *("f1", "exact", "exact_match", "precision", "recall"),
+    *("matthews", "pearson", "spearman"),
+)
 
 
 def score_names(runs: Sequence[RunLog]) -> list[str]:
@@ -223,7 +228,8 @@ def run_table(
       A table with rows for each run: the latest held-out scores, the best score
       of each metric at any step, and the latest training means.
     """
-    metrics = score_names(runs)
+    names = {name for run in runs for x in run.lines for name in x.values}
+    metrics = [*score_names(runs), *(x for x in _TASK_SCORES if x in names)]
     rows = [
         ["run", "scores", "step", "minutes", "tokens", "tokens/s", *metrics]
     ]

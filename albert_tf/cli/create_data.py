@@ -36,7 +36,9 @@ class TokenizerFlags:
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool = setting(
-        True, "Drop accents (combining marks after NFKD)."
+        True,
+        "Drop accents (combining marks after NFKD, which are part of the "
+        "letters in Japanese, Thai or Hindi: --nostrip_accents).",
     )
     digit_comma: Literal["google", "corrected"] = setting(
         "google",

@@ -14,6 +14,7 @@ Examples:
 from __future__ import annotations
 
 import dataclasses
+import io
 from typing import Literal
 
 import numpy as np
@@ -41,7 +42,8 @@ class EmbedFlags(TextLinesFlags):
     )
     normalize: bool = setting(True, "Scale vectors to length 1.")
     precision: Precision = setting(
-        "float32", "Precision of the computation; vectors are float32."
+        "float32",
+        "Precision of the computation by Keras; vectors are float32.",
     )
 
 
@@ -79,7 +81,9 @@ def main(flags: CommandFlags) -> None:
     elif array is not None:
         # Opened first: what cannot be written need not be computed.
         with new_file(array, binary=True) as file:
-            np.save(file, embed(texts))
+            content = io.BytesIO()  # `np.save` cannot write to a pipe.
+            np.save(content, embed(texts))
+            file.write(content.getvalue())
     else:
         vectors = (
             [round(x, 6) for x in vector.tolist()]

@@ -107,6 +107,9 @@ class PredictFlags(ResultsFlags, SourceConfig):
         "Print the scores on a labelled --input, and the gain of an ensemble, "
         "to standard error.",
     )
+    metrics: Sequence[str] | None = setting(
+        None, "With --score: the metrics, instead of those of the task."
+    )
     null_threshold: float | None = setting(
         None,
         "Questions with a higher null score are unanswerable. Default: the "
@@ -197,6 +200,8 @@ def _check_flags(given: PredictFlags) -> None:
                 f"--{name} is not supported with --glue_submission, whose "
                 "files have a format of their own"
             )
+    if given.metrics and not given.score:
+        raise InputError("--metrics requires --score")
     if given.score and given.input is None:
         raise InputError("--score requires --input, which has labels")
 
@@ -267,12 +272,17 @@ def _predict(
     """Writes predictions, and scores them with --score."""
     from tqdm import tqdm
 
-    from albert_tf.finetuning.evaluate import check_scored, score_predictions
+    from albert_tf.finetuning.evaluate import (
+        check_scored,
+        score_predictions,
+        with_scores,
+    )
 
     task_type = predictor.task_type
     if given.score:
         examples = list(examples)
-        check_scored(task_type, examples)
+        metrics = check_scored(task_type, examples, given.metrics)
+        task_type = with_scores(task_type, metrics)
     kept: list[Predictions] = []
     with contextlib.ExitStack() as stack:
         answers = _answer_files(task_type, given, stack)

@@ -29,7 +29,12 @@ from albert_tf.data.text_files import (
     sample_blocks,
 )
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input, split_patterns, write_atomically
+from albert_tf.files import (
+    check_not_input,
+    is_remote,
+    split_patterns,
+    write_atomically,
+)
 from albert_tf.settings import described, setting
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import (
@@ -103,7 +108,7 @@ def main(flags: CommandFlags) -> None:
     # Before the text is read, which may take hours.
     free_outputs(given.output, config.model_type, overwrite=given.overwrite)
     folder = os.path.dirname(os.path.abspath(given.report or ""))
-    if not os.path.isdir(folder):
+    if not is_remote(given.report or "") and not os.path.isdir(folder):
         raise InputError(f"--report={given.report}: {folder} does not exist")
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {

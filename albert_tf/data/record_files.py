@@ -1,4 +1,4 @@
-"""Record files: found, described, sampled, and grouped by corpus."""
+"""Record files: found, described, and grouped by corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of fine-tuning runs and evaluations."""
+"""Settings of fine-tuning runs."""
 
 from __future__ import annotations
 

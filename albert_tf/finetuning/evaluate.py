@@ -16,8 +16,9 @@ from albert_tf.finetuning.predictor import (
     Predictor,
     open_model_folders,
 )
-from albert_tf.finetuning.registry import make_task_type
-from albert_tf.finetuning.task_type import TaskType, tuned_scores
+from albert_tf.finetuning.registry import make_task_type, with_metrics
+from albert_tf.finetuning.results import tuned_scores
+from albert_tf.finetuning.task_type import TaskType
 from albert_tf.objectives.registry import load_objective_module
 from albert_tf.pretraining.evaluate import NEWEST, evaluate_pretraining
 from albert_tf.settings import takes
@@ -72,17 +73,36 @@ def evaluate_with_gain(config: EvaluateConfig) -> tuple[dict[str, float], str]:
         )
     ]
     examples = labelled_examples(task_type, sources, config.on_bad_example)
-    check_scored(task_type, examples)
+    metrics = check_scored(task_type, examples, config.metrics)
     predictor = Predictor(
         models, batch_size=config.eval_batch_size, progress=True
     )
-    return score_predictions(
-        predictor.task_type, [predictor.predict_examples(examples)]
-    )
+    chunks = [predictor.predict_examples(examples)]
+    return score_predictions(with_scores(predictor.task_type, metrics), chunks)
 
 
-def check_scored(task_type: TaskType, examples: Sequence[Any]) -> None:
+def with_scores(task_type: TaskType, metrics: Sequence[str]) -> TaskType:
+    """Returns a task that is scored by these metrics."""
+    if metrics == task_type.task_config.metrics:
+        return task_type
+    task_config = with_metrics(task_type.task_config, metrics)
+    return make_task_type(task_config, task_type.tokenizer)
+
+
+def check_scored(
+    task_type: TaskType,
+    examples: Sequence[Any],
+    metrics: Sequence[str] | None = None,
+) -> Sequence[str]:
     """Checks that predictions of examples can be scored, before they are made.
+
+    Args:
+      task_type: the task, with or without a tokenizer.
+      examples: the examples.
+      metrics: the metrics; None: see `TaskType.metrics_for`.
+
+    Returns:
+      The metrics.
 
     Raises:
       InputError: if there are no examples, an example has no label, or the
@@ -93,7 +113,12 @@ def check_scored(task_type: TaskType, examples: Sequence[Any]) -> None:
     for example in examples:
         if not example.has_label:
             raise InputError(f"{example.location}: no label to score with")
-    task_type.check_scores(examples)
+    metrics = metrics or task_type.metrics_for(examples)
+    task_config = task_type.task_config
+    if metrics != task_config.metrics:
+        task_config = with_metrics(task_config, metrics)
+    make_task_type(task_config).check_scores(examples)
+    return metrics
 
 
 def score_predictions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
@@ -40,6 +40,10 @@ class EvaluateConfig(SourceConfig):
         "--from, dev (the default), test or another split of the task.",
     )
     eval_batch_size: int = setting(64, "Batch size.", bounds="[1, 1048576]")
+    metrics: Sequence[str] | None = setting(
+        None,
+        "With --model: the metrics to compute, instead of those of its task.",
+    )
     max_eval_steps: int = setting(
         0, "Maximum number of batches; 0 for no limit.", bounds="[0, inf)"
     )
@@ -57,6 +61,7 @@ class EvaluateConfig(SourceConfig):
         if (self.run is None) == (self.model is None):
             raise InputError("give one of --run and --model")
         if self.model is None:
+            self._refuse(["metrics"], "requires --model")
             self._check_records()
             return
         self._refuse(

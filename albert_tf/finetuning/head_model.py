@@ -16,6 +16,7 @@ from albert_tf.layers.core import dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.models.base import check_dropout, check_positive
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.tokens import check_not_table
 
 
 class HeadModel(TaskModel):
@@ -135,7 +136,9 @@ class LabelHeadModel(HeadModel):
             head = checkpoint.head
             decided["num_labels"] = head.num_labels
             if given.get("num_labels", head.num_labels) == head.num_labels:
-                decided["labels"] = head.labels
+                names = head.labels or ()
+                is_unique = len({*names}) == len(names)
+                decided["labels"] = head.labels if is_unique else None
         return decided
 
     def get_config(self) -> dict[str, Any]:
@@ -153,7 +156,10 @@ class LabelHeadModel(HeadModel):
 
     def _label_ids(self, y):
         """Returns labels as an array, of integers for names."""
+        check_not_table(y, "y")
         names = y.tolist() if hasattr(y, "tolist") else y
+        if names is not y and not isinstance(y, np.ndarray):
+            y = names  # A column of pandas, of any type.
         if tf.is_tensor(y) and y.dtype == tf.string:
             if tf.is_symbolic_tensor(y):
                 return self._label_ids_in_graph(y)

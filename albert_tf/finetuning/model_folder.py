@@ -143,6 +143,12 @@ def load_model(
             f"max_seq_length={task_type.max_seq_length} must be at most "
             f"{longest}, the model's max_position_embeddings"
         )
+    if checkpoint.head.multi_label:
+        raise InputError(
+            f"{folder.path}: a model of labels that do not exclude each other "
+            "(problem_type in its config.json), of which predictions would be "
+            "wrong; call the model, and take the sigmoid of its logits"
+        )
     model = task_type.model_class.from_checkpoint(
         checkpoint, packed=packed, **task_type.model_arguments()
     )

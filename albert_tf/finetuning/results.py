@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.config import DevSelection
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.registry import make_task_type
-from albert_tf.finetuning.task_type import TaskType, tuned_scores
+from albert_tf.finetuning.task_type import TaskType
 from albert_tf.training.best_checkpoint import rank
 from albert_tf.training.result import TrainingResult
 
@@ -115,6 +115,17 @@ _ADVICE = (
     "whether the seed matters, and start from a model that has been pretrained "
     "well"
 )
+
+
+def tuned_scores(
+    task_type: TaskType, examples: Sequence[Any], predictions: Sequence[Any]
+) -> dict[str, float]:
+    """Returns the scores at the settings that `TaskType.tune` returns."""
+    settings = task_type.tune(examples, predictions)
+    if settings:
+        tuned = task_type.task_config.with_settings(settings)
+        task_type = type(task_type)(tuned)
+    return task_type.scores(examples, predictions)
 
 
 def finite(scores: Mapping[str, float]) -> dict[str, float]:

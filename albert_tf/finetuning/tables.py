@@ -1,4 +1,4 @@
-"""Reading and writing of CSV, TSV and JSON Lines tables."""
+"""Reading of CSV, TSV and JSON Lines tables."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class TaskType(abc.ABC):
       learns_labels: whether the labels are those of the training examples,
         which have `labels`.
       custom_metrics: whether users may choose `TaskConfig.metrics`.
-      metric_names: the metrics that they may choose; empty for any.
+      metric_names: the metrics that they may choose; empty for any. Not
+        inherited.
       perfect_score: the best possible value of the key metric.
       loss_settings: settings of the loss that the task type has:
         "class_weights", "label_smoothing", "temperature".
@@ -316,6 +317,11 @@ class TaskType(abc.ABC):
         del examples, predictions
         return {}
 
+    def metrics_for(self, examples: Sequence[Any]) -> Sequence[str]:
+        """Returns the metrics to score labelled examples by: the task's."""
+        del examples
+        return self.task_config.metrics
+
     def check_scores(self, examples: Sequence[Any]) -> None:
         """Checks before training that predictions of examples can be scored.
 
@@ -386,14 +392,3 @@ class TaskType(abc.ABC):
         the `probabilities`.
         """
         return {"probabilities": prediction}
-
-
-def tuned_scores(
-    task_type: TaskType, examples: Sequence[Any], predictions: Sequence[Any]
-) -> dict[str, float]:
-    """Returns the scores at the settings that `TaskType.tune` returns."""
-    settings = task_type.tune(examples, predictions)
-    if settings:
-        tuned = task_type.task_config.with_settings(settings)
-        task_type = type(task_type)(tuned)
-    return task_type.scores(examples, predictions)

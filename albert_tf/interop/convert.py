@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import pathlib
 import shutil
 from collections.abc import Callable, Collection
+from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
@@ -96,6 +96,9 @@ def convert(
         options["dtype"] = config.dtype
     inputs = [config.input, config.spm_model_file]
     check_not_input(config.output, [x for x in inputs if x is not None])
+    for name in CASE_SETTINGS:
+        if getattr(config, name) is not None and not config.spm_model_file:
+            raise InputError(f"{name} requires spm_model_file")
     head = _HEADS[config.head] if config.head else None
     checkpoint = open_checkpoint(
         config.input,
@@ -111,7 +114,7 @@ def convert(
         )
     checkpoint = _without_objective(checkpoint, config)
     if config.spm_model_file is not None:
-        checkpoint = _with_vocabulary(checkpoint, config.spm_model_file)
+        checkpoint = _with_vocabulary(checkpoint, config)
     kept = _drop_components(checkpoint, {*config.drop} - {_OBJECTIVE, _POOLING})
     files = _files_beside(checkpoint, config)
     if lost := _without_place(kept, to):
@@ -145,13 +148,21 @@ def _without_place(checkpoint: Checkpoint, to: str) -> list[str]:
         return []
     if checkpoint.heads and head.labels:
         lost.append("the names of the labels")
+    if head.multi_label:
+        lost.append("that labels do not exclude each other")
+    folder = checkpoint.folder
+    if folder is not None and (folder / TASK_FILE).is_file():
+        lost.append("the task")
+    if folder is not None and sentence_transformers.stored_files(folder):
+        lost.append("the pooling")
     if to != "google":
         return lost
     if checkpoint.heads and head.dropout != HeadSettings().dropout:
         lost.append(f"the dropout of the head ({head.dropout})")
     tokenizer = checkpoint.tokenizer
-    if isinstance(tokenizer, AlbertTokenizer):
-        defaults = AlbertTokenizer(tokenizer.model_bytes).settings
+    if tokenizer is not None:
+        tokenizer_class: Any = type(tokenizer)
+        defaults = tokenizer_class(tokenizer.model_bytes).settings
         for name, value in tokenizer.settings.items():
             if value != defaults[name]:
                 lost.append(f"{name}={value} of the tokenizer")
@@ -226,14 +237,22 @@ def _without_objective(
 
 
 def _with_vocabulary(
-    checkpoint: Checkpoint, path: str | os.PathLike[str]
+    checkpoint: Checkpoint, config: ConvertConfig
 ) -> Checkpoint:
-    """Gives a checkpoint the vocabulary of a file; its case settings stay."""
+    """Gives a checkpoint the vocabulary of a file.
+
+    Its case settings stay, unless others are given.
+    """
+    assert config.spm_model_file is not None
     settings = checkpoint.tokenizer.settings if checkpoint.tokenizer else {}
     case = {x: y for x, y in settings.items() if x in CASE_SETTINGS}
     if case.get("strip_accents", False) is None:  # WordPiece: as lower-casing
         case["strip_accents"] = case["do_lower_case"]
-    tokenizer = AlbertTokenizer.from_file(vocabulary_path(path), **case)
+    for name in CASE_SETTINGS:
+        if (given := getattr(config, name)) is not None:
+            case[name] = given
+    path = vocabulary_path(config.spm_model_file)
+    tokenizer = AlbertTokenizer.from_file(path, **case)
     return transfer_vocabulary(checkpoint, tokenizer)
 
 

@@ -48,6 +48,15 @@ class ConvertConfig:
         "albert_tiny_en, that of the packaged model. "
         "Pieces that are new start with the mean of their parts' embeddings.",
     )
+    do_lower_case: bool | None = setting(
+        None,
+        "With --spm_model_file: lower-case all text. Default: as the model "
+        "does.",
+    )
+    strip_accents: bool | None = setting(
+        None,
+        "With --spm_model_file: drop accents. Default: as the model does.",
+    )
     config: AlbertConfig | None = setting(
         None,
         "Config of a TensorFlow checkpoint that has no config file: an "

@@ -31,6 +31,7 @@ _COMPANION = re.compile(
     r"[^/]*(?<!\.index)\.json|\d+_\w+/(config\.json|model\.safetensors)"
     r"|objective\.safetensors|[^/]+\.model|vocab\.txt|assets/tokenizer/.*"
 )
+_MODULE = re.compile(r"\d+_(?!WordWeights)\w+/config\.json")
 _VOCABULARY = re.compile(r"[^/]+\.model|vocab\.txt|tokenizer\.json|assets/.*")
 
 
@@ -57,6 +58,8 @@ def from_hugging_face(repo: str, revision: str) -> str:
     missing = _missing_files(found) if cached else ""
     # A commit never changes, but another library may have left files out.
     is_whole = not missing and any(map(_VOCABULARY.fullmatch, found))
+    if "modules.json" in found:  # What they compute has files of its own.
+        is_whole = is_whole and any(map(_MODULE.fullmatch, found))
     if cached and is_whole and _COMMIT.fullmatch(revision):
         return cached
     try:

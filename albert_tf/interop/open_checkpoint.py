@@ -97,6 +97,30 @@ def open_checkpoint(
     )
 
 
+def open_fine_tuned(
+    path: str | os.PathLike[str],
+) -> tuple[pathlib.Path | None, Checkpoint | None]:
+    """Finds the folder of a fine-tuned model, whatever form it is given in.
+
+    Args:
+      path: see `open_checkpoint`.
+
+    Returns:
+      The folder of the model with its `task.json`, or None. If the path is not
+      a folder but an archive, a file of weights or a name on a hub, also the
+      open checkpoint, without which the folder of an archive is removed.
+    """
+    folder = run_folder.fine_tuned_model(path)
+    if folder is not None or os.path.isdir(path):
+        return folder, None
+    try:
+        checkpoint = open_checkpoint(path, head="classifier_head")
+    except InputError:
+        return None, None  # Callers open it again, and say what it is to be.
+    folder = checkpoint.folder
+    return folder and run_folder.fine_tuned_model(folder), checkpoint
+
+
 def _open_folder(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     folder = run_folder.fine_tuned_model(folder) or folder
     if (folder / "saved_model.pb").exists():

@@ -235,8 +235,8 @@ def _obsolete_files(
     They say how that model is used, which need not be true of the new one. Its
     tokenizer stays if the new model has none.
     """
-    if not os.path.isdir(folder):
-        return []
+    if not os.path.exists(os.path.join(folder, CONFIG_FILE)):
+        return []  # It has no earlier model.
     obsolete = {OBJECTIVE_FILE, TASK_FILE}
     if not TOKENIZER_FILES.isdisjoint(new):
         obsolete |= TOKENIZER_FILES

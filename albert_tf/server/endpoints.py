@@ -14,8 +14,7 @@ from albert_tf.finetuning.example_texts import sample_texts
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.input_files import shown
-from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.run_folder import fine_tuned_model
+from albert_tf.interop.open_checkpoint import open_checkpoint, open_fine_tuned
 from albert_tf.pipelines.fill_mask import FillMask
 from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 from albert_tf.runtimes.config import Runtime
@@ -78,8 +77,10 @@ def load_served_model(
     """
     task = "pretrained"
     settings: Any = {"batch_size": batch_size, "runtime": runtime}
-    if fine_tuned_model(path) is not None:
-        folder = open_model_folder(path)
+    # An archive is unpacked as long as it is open.
+    tuned, _opened = open_fine_tuned(path)
+    if tuned is not None:
+        folder = open_model_folder(tuned)
         task = folder.task_config.task_type
         if task != Embedding.name:
             predictor = Predictor(folder, **settings)

@@ -48,7 +48,9 @@ class VocabularyConfig:
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool | None = setting(
         None,
-        "Drop accents (combining marks). Default: true; with "
+        "Drop accents (combining marks after NFKD, which are part of the "
+        "letters in Japanese, Thai or Hindi: --nostrip_accents). Default: "
+        "true; with "
         "--model_type=wordpiece the value of --do_lower_case, as in BERT.",
     )
     # 0.9995 is usual for Chinese and Japanese.

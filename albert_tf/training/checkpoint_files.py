@@ -32,7 +32,7 @@ def check_run_path(path: str | os.PathLike[str]) -> None:
     Raises:
       InputError: if it has a character that TensorFlow takes for a pattern.
     """
-    found = sorted({*os.path.abspath(path)} & {*"*?[\\"})
+    found = sorted({*os.fspath(path)} & {*"*?[\\"})
     if found:
         raise InputError(
             f"{os.fspath(path)}: TensorFlow cannot read checkpoints below a "

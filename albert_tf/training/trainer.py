@@ -1,4 +1,4 @@
-"""The training loop: steps, evaluation, checkpoints and logs."""
+"""The trainer: what a run needs, checked before its first step."""
 
 from __future__ import annotations
 

@@ -276,10 +276,6 @@ BAD_INPUT = {
             "--recipe=finetune/squad2.0 --num_train_steps=20",
             "num_warmup_steps=814 must be lower",
         ),
-        (
-            "--task=text --train=train.csv --early_stopping_patience=2",
-            "either --data or --train",
-        ),
         ("--task=squad2.0 --n_best=0", "n_best=0 must be in [1, 10000]"),
         ("--task=squad2.0 --max_answer_length=0", "max_answer_length=0 must"),
         ("--task=squad2.0 --start_n_top=2147483648", "must be in [1, 1024]"),
@@ -288,11 +284,18 @@ BAD_INPUT = {
         ("--task=squad1.1 --head=cls", "head=cls: tasks of the type question"),
         ("--task=embedding --head=cls", "head=cls: the task embedding has no"),
     ],
+    "finetune --output=new --init_from=start --task=text --train=train.csv": [
+        (
+            "--early_stopping_patience=2",
+            "early_stopping_patience=2 needs a development set; give --dev",
+        ),
+    ],
     "predict": [("", "--model is required")],
     PREDICT: [
         ("--question=x", "--question requires --context"),
         ("--pair=x", "--pair requires --text"),
         ("--score", "--score requires --input"),
+        ("--text=a --metrics=f1", "--metrics requires --score"),
         ("--data=x", "--data requires --glue_sub"),
         ("--id_column=x", "requires --input"),
         ("--from=tfds", "requires --glue_subm"),

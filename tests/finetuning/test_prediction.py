@@ -11,7 +11,11 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import read_examples
-from albert_tf.finetuning.evaluate import check_scored, score_predictions
+from albert_tf.finetuning.evaluate import (
+    check_scored,
+    score_predictions,
+    with_scores,
+)
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.finetune import task_and_files
 from albert_tf.finetuning.model_folder import open_model_folder, save_model
@@ -259,6 +263,16 @@ def test_a_table_is_not_a_list_of_texts(make_model):
         predictor({0: "a"})
 
 
+def test_labels_that_do_not_exclude_each_other_are_refused(
+    make_model, edited, tmp_path
+):
+    folder = shutil.copytree(make_model("classes"), tmp_path / "several")
+    with edited(folder / "config.json") as config:
+        config["problem_type"] = "multi_label_classification"
+    with pytest.raises(InputError, match="labels that do not exclude each oth"):
+        Predictor(folder)
+
+
 def test_more_tokens_than_the_model_has_positions(make_model):
     folder = make_model("classes")
     with pytest.raises(
@@ -267,17 +281,21 @@ def test_more_tokens_than_the_model_has_positions(make_model):
         Predictor(folder, {"max_seq_length": 65})
 
 
-def test_what_cannot_be_scored_is_not_predicted(examples_of):
+def test_what_cannot_be_scored_is_not_predicted(examples_of, tokenizer):
     """Of what `evaluate` and `predict --score` are given."""
-    for metrics, labels, problem in (
-        (("accuracy",), [1.0], "accuracy cannot be computed from pairs with"),
-        (("spearman",), None, "spearman cannot be computed from pairs without"),
+    task = make_task_type(known_task("embedding"), tokenizer)
+    for labels, metrics, other in (
+        ([1.0], ("spearman", "pearson"), "accuracy"),
+        (None, ("accuracy",), "spearman"),
     ):
-        task = make_task_type(
-            dataclasses.replace(known_task("embedding"), metrics=metrics)
+        examples = examples_of(("a", "b"), labels=labels)
+        assert check_scored(task, examples) == metrics
+        with pytest.raises(InputError, match=f"{other} cannot be computed fr"):
+            check_scored(task, examples, (other,))
+        scores = with_scores(task, metrics).scores(
+            examples * 2, [np.eye(2)[[0, i]] for i in range(2)]
         )
-        with pytest.raises(InputError, match=problem):
-            check_scored(task, examples_of(("a", "b"), labels=labels))
+        assert {*scores} == {*metrics}
     with pytest.raises(InputError, match="no examples to score"):
         check_scored(task, [])
 

@@ -172,6 +172,25 @@ def test_a_fit_that_fails_changes_nothing(make):
     assert len(model.predict(x, verbose=0)) == 2
 
 
+def test_labels_of_words_need_not_be_those_of_entities(make):
+    model, x, y = make("words")
+    model.fit(x, y, verbose=0)
+    assert model.task_config.metrics == ("accuracy",)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "category", "bool"])
+def test_columns_of_labels(make, kind):
+    pandas = pytest.importorskip("pandas")
+    model, x, _ = make("classes")
+    labels = pandas.Series([1, 0], index=[7, 9]).astype(kind)
+    close(
+        model.evaluate(x, labels, verbose=0),
+        model.evaluate(x, [1, 0], verbose=0),
+    )
+    with pytest.raises(InputError, match="y is a table, of which only"):
+        model.evaluate(x, pandas.DataFrame({"y": [1, 0]}), verbose=0)
+
+
 def test_columns_of_a_part_of_a_table(make):
     """Their index does not begin with 0."""
     pandas = pytest.importorskip("pandas")

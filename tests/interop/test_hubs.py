@@ -275,6 +275,14 @@ def test_revisions_in_the_cache(hub, log):
         resolve(REPO, revision="v2")
 
 
+def test_a_commit_without_the_files_of_its_modules_is_completed(hub):
+    modules = [*CHECKPOINT, "modules.json", "2_Pooling/config.json"]
+    hub.lay(REPO, modules[:-1])
+    hub.files = modules
+    resolve(REPO, revision=COMMIT)
+    assert hub.fetched == sorted(modules)
+
+
 def test_a_commit_without_a_vocabulary_is_completed(hub, log):
     """Another library may have cached the weights only."""
     folder = hub.lay(REPO, CHECKPOINT[:-1])

@@ -95,6 +95,17 @@ def test_case_settings_of_wordpiece_stay(make, tmp_path):
     assert tokenizer.tokenize("Café") == tokenizer.tokenize("cafe")
 
 
+def test_case_settings_of_the_new_vocabulary(make, tmp_path):
+    write_huggingface(make(*SPECIAL, "a", "b"), make_folder(tmp_path / "old"))
+    command = f"convert --input={tmp_path}/old --output={tmp_path}/new "
+    settings = "--nodo_lower_case --nostrip_accents"
+    assert main([*command.split(), *settings.split()]) == 2
+    vocabulary = "--spm_model_file=albert_tiny_en"
+    assert main([*command.split(), *settings.split(), vocabulary]) in (0, None)
+    found = open_checkpoint(tmp_path / "new").tokenizer.settings
+    assert (found["do_lower_case"], found["strip_accents"]) == (False, False)
+
+
 def make_folder(path):
     path.mkdir()
     return path

@@ -308,6 +308,8 @@ def test_files_of_an_earlier_model_do_not_stay(tmp_path, encoder):
     stale = ["task.json", "modules.json", "objective.safetensors", "vocab.txt"]
     for name in [*stale, "1_Pooling/config.json", "notes.json"]:
         (folder / name).write_text("{}")
+    encoder.save_pretrained(folder)  # They are not those of a model of ours.
+    assert {*stale, "1_Pooling"} < {path.name for path in folder.iterdir()}
     vocabulary = encoder.vocabulary
     encoder.vocabulary = Vocabulary()
     encoder.save_pretrained(folder)

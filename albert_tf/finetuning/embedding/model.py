@@ -122,7 +122,7 @@ def cosine_loss(y_true, y_pred):
       InputError: if the embeddings are not those of two texts.
     """
     shape = ops.shape(y_pred)
-    if len(shape) != 3 or shape[1] != 2:
+    if len(shape) != 3 or (isinstance(shape[1], int) and shape[1] != 2):
         raise InputError(
             f"cosine_loss: embeddings of shape {list(shape)} must be [batch, "
             "2, hidden], those of pairs of texts"

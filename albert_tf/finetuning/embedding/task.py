@@ -13,7 +13,9 @@ from albert_tf.finetuning.embedding.examples import (
     read_embedding_examples,
 )
 from albert_tf.finetuning.embedding.scores import (
+    CORRELATIONS,
     METRICS,
+    RETRIEVAL,
     bag_of_words_scores,
     check_metrics,
     embedding_scores,
@@ -149,6 +151,13 @@ class Embedding(TaskType):
         """Returns correlations of cosines, or the accuracy of retrieval."""
         scores = embedding_scores(examples, np.concatenate(predictions))
         return {name: scores[name] for name in self.task_config.metrics}
+
+    def metrics_for(self, examples):
+        """Returns the task's metrics, or the others if none fits the pairs."""
+        scored = any(x.label is not None for x in examples)
+        fitting = CORRELATIONS if scored else (RETRIEVAL,)
+        metrics = self.task_config.metrics
+        return metrics if {*metrics} & {*fitting} else fitting
 
     def check_scores(self, examples):
         """Checks that the examples can be scored with the metrics."""

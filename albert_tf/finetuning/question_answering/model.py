@@ -1,4 +1,4 @@
-"""Model and losses for question answering, with the head for SQuAD 2.0."""
+"""Model and losses for question answering."""
 
 from __future__ import annotations
 

@@ -93,6 +93,15 @@ def _check_lengths(predictions: _Sentences, labels: _Sentences) -> None:
         raise InputError("labels: there are none to score with")
 
 
+def are_entity_labels(labels: Sequence[str]) -> bool:
+    """Returns whether labels follow one of the schemes of entities."""
+    try:
+        _entity_labels([labels], "labels")
+    except InputError:
+        return False
+    return True
+
+
 def _entity_labels(sentences: _Sentences, name: str) -> list[list[str]]:
     """Converts labels to IOBES."""
     converted = {}

@@ -14,6 +14,9 @@ from albert_tf.finetuning.losses import CrossEntropyLoss
 from albert_tf.finetuning.serving import split, strip
 from albert_tf.finetuning.token_classification.examples import NER
 from albert_tf.finetuning.token_classification.features import word_sequences
+from albert_tf.finetuning.token_classification.metrics import (
+    are_entity_labels,
+)
 from albert_tf.models.base import with_attentions
 
 # A control character, which has no pieces.
@@ -70,7 +73,10 @@ class AlbertTokenClassifier(LabelHeadModel):
     def _task(self, num_texts):
         self.labels = self.label_names
         task = super()._task(num_texts)
-        return dataclasses.replace(task, labels=self.labels)
+        task = dataclasses.replace(task, labels=self.labels)
+        if self.task_config is None and not are_entity_labels(self.labels):
+            task = dataclasses.replace(task, metrics=("accuracy",))
+        return task
 
     def _sequences(self, preprocessor, texts, y, sample_weight):
         eager = tf.executing_eagerly()
