@@ -207,7 +207,6 @@ MIGRATION: dict[str, Rows] = {
         ),
         ("export_path, converted_checkpoint_path", "--output"),
         ("albert_config_file", "--config"),
-        ("do_lower_case", "not needed: it is part of the tokenizer"),
     ),
     "export": (
         (

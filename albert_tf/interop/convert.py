@@ -98,7 +98,10 @@ def convert(
     check_not_input(config.output, [x for x in inputs if x is not None])
     for name in CASE_SETTINGS:
         if getattr(config, name) is not None and not config.spm_model_file:
-            raise InputError(f"{name} requires spm_model_file")
+            raise InputError(
+                f"{name} requires spm_model_file; otherwise it is part of the "
+                "model's tokenizer"
+            )
     head = _HEADS[config.head] if config.head else None
     checkpoint = open_checkpoint(
         config.input,
