@@ -178,6 +178,7 @@ def test_labels_of_words_need_not_be_those_of_entities(make):
     assert model.task_config.metrics == ("accuracy",)
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("kind", ["Int64", "category", "bool"])
 def test_columns_of_labels(make, kind):
     pandas = pytest.importorskip("pandas")
@@ -191,6 +192,7 @@ def test_columns_of_labels(make, kind):
         model.evaluate(x, pandas.DataFrame({"y": [1, 0]}), verbose=0)
 
 
+@pytest.mark.peer
 def test_columns_of_a_part_of_a_table(make):
     """Their index does not begin with 0."""
     pandas = pytest.importorskip("pandas")
