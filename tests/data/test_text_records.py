@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import record_files
+from albert_tf.data import record_samples
 from albert_tf.data.record_checks import TextLimits
 from albert_tf.data.records import open_records, pretraining_dataset
 from albert_tf.data.shards import Limits
@@ -180,7 +180,7 @@ def test_malformed_records(assert_refused, ending_with, name):
 @pytest.mark.long
 def test_a_malformed_record_in_a_batch(ending_with, monkeypatch):
     folder, size = ending_with(GARBAGE)
-    monkeypatch.setattr(record_files, "_SAMPLE_RECORDS", size - 1)
+    monkeypatch.setattr(record_samples, "_SAMPLE_RECORDS", size - 1)
     opened = open_records(folder)
     with (
         pytest.raises(InputError, match=f"record {size}: .*one document"),
