@@ -305,6 +305,16 @@ class AlbertConfig:
         )
 
 
+def check_positions(config: AlbertConfig, length: int, name: str) -> None:
+    """Raises an `InputError` if a setting exceeds the model's positions."""
+    longest = config.max_position_embeddings
+    if length > longest:
+        raise InputError(
+            f"{name}={length} must be at most {longest}, the model's "
+            "max_position_embeddings"
+        )
+
+
 @functools.cache
 def warn_of_untrained_positions(
     config: AlbertConfig, length: int, setting: str = ""

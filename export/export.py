@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from albert_tf.config import warn_of_untrained_positions
+from albert_tf.config import check_positions, warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import IDS_KINDS, ExportConfig
 from albert_tf.exporting.encoder import export_encoder, load_with_heads
@@ -37,9 +37,8 @@ from albert_tf.interop.open_checkpoint import (
     open_fine_tuned,
 )
 from albert_tf.interop.sentence_transformers import (
-    MODULES_FILE,
+    default_length,
     default_pooling,
-    read_max_length,
 )
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
@@ -70,15 +69,23 @@ def export(config: ExportConfig) -> None:
     )
     # An archive is unpacked as long as it is open.
     tuned, opened = open_fine_tuned(config.model)
+    kind = config.kind
     with _without_progress():
-        if config.kind == "web":
-            _export_web(config, tuned, opened)
-        elif config.layout == "huggingface":
-            _export_huggingface(config, tuned, opened)
-        elif config.kind == "task" or (config.kind in IDS_KINDS and tuned):
+        if config.layout != "huggingface" and (
+            kind == "task" or (kind in IDS_KINDS and tuned)
+        ):
             _export_task(config, tuned or config.model)
+            return
+        # Where a task head is dropped, its type does not matter.
+        checkpoint = opened or open_checkpoint(
+            tuned or config.model, head="classifier_head"
+        )
+        if kind == "web":
+            _export_web(config, tuned, checkpoint)
+        elif config.layout == "huggingface":
+            _export_huggingface(config, tuned, checkpoint)
         else:
-            _export_encoder(config, tuned, opened)
+            _export_encoder(config, tuned, checkpoint)
 
 
 @contextlib.contextmanager
@@ -124,20 +131,17 @@ def _export_task(config: ExportConfig, source: str | os.PathLike[str]) -> None:
 def _export_huggingface(
     config: ExportConfig,
     folder: pathlib.Path | None,
-    opened: Checkpoint | None,
+    checkpoint: Checkpoint,
     *,
     page: bool = False,
 ) -> None:
     """Exports any checkpoint with its head, for Hugging Face's libraries.
 
-    `folder` is that of the model if it is a fine-tuned one, and `opened` the
-    checkpoint if it is open already; for `page`, see `huggingface_program`.
+    `folder` is that of the model if it is a fine-tuned one; for `page`, see
+    `huggingface_program`.
     """
     source = config.model
-    checkpoint = opened or open_checkpoint(
-        folder or source, head="classifier_head"
-    )
-    length, task = _default_length(checkpoint), None
+    length, task = _trained_length(checkpoint), None
     if folder is None:
         origin = origin_of_checkpoint(checkpoint, source)
     else:
@@ -172,25 +176,19 @@ def _tokenizer_for_libraries(
     return tokenizer
 
 
-def _default_length(checkpoint: Checkpoint) -> int:
+def _trained_length(checkpoint: Checkpoint) -> int:
     """Returns the length of rows if none is given."""
-    length = checkpoint.config.num_trained_positions
-    folder = checkpoint.folder
-    if folder is not None and (folder / MODULES_FILE).exists():
-        length = int(min(length, read_max_length(folder)))
-    return length
+    longest = checkpoint.config.num_trained_positions
+    return default_length(checkpoint.folder, longest)
 
 
 def _export_web(
     config: ExportConfig,
     folder: pathlib.Path | None,
-    opened: Checkpoint | None,
+    checkpoint: Checkpoint,
 ) -> None:
     """Exports a model for browsers, with a page for it."""
     # What is wrong is reported before anything is fetched or converted.
-    checkpoint = opened or open_checkpoint(
-        folder or config.model, head="classifier_head"
-    )
     _tokenizer_for_libraries(checkpoint, config.model)
     pooling = default_pooling(checkpoint.folder)
     if pooling == "weighted_mean":
@@ -219,17 +217,13 @@ def _export_web(
 def _export_encoder(
     config: ExportConfig,
     folder: pathlib.Path | None,
-    opened: Checkpoint | None,
+    checkpoint: Checkpoint,
 ) -> None:
     """Exports the encoder, the tokenizer, or both, of any checkpoint.
 
-    For `folder` and `opened`, see `_export_huggingface`.
+    `folder` is that of the model if it is a fine-tuned one.
     """
     source, output, kind = config.model, config.output, config.kind
-    # A task head is dropped, so its type does not matter.
-    checkpoint = opened or open_checkpoint(
-        folder or source, head="classifier_head"
-    )
     tokenizer = tokenizer_of(checkpoint, source)
     if folder is not None:
         origin = origin_of_task(open_model_folder(folder), source)
@@ -237,7 +231,7 @@ def _export_encoder(
         origin = origin_of_checkpoint(checkpoint, source)
     origin = origin.with_license(config.license)
     longest = checkpoint.config.max_position_embeddings
-    trained = _default_length(checkpoint)
+    trained = _trained_length(checkpoint)
     if kind in IDS_KINDS:
         encoder = AlbertEncoder.from_checkpoint(checkpoint)
         seq_length = config.seq_length or trained
@@ -256,11 +250,7 @@ def _export_encoder(
         return
     arguments = {"overwrite": config.overwrite, "origin": origin}
     if kind == "preprocessor":
-        if config.seq_length and config.seq_length > longest:
-            raise InputError(
-                f"seq_length={config.seq_length} must be at most {longest}, "
-                "the model's max_position_embeddings"
-            )
+        check_positions(checkpoint.config, config.seq_length or 0, "seq_length")
         export_preprocessor(
             tokenizer, output, seq_length=config.seq_length, **arguments
         )

@@ -275,14 +275,14 @@ def _predict(
     from albert_tf.finetuning.evaluate import (
         check_scored,
         score_predictions,
-        with_scores,
+        scored_by,
     )
 
     task_type = predictor.task_type
+    metrics: Sequence[str] = ()
     if given.score:
         examples = list(examples)
         metrics = check_scored(task_type, examples, given.metrics)
-        task_type = with_scores(task_type, metrics)
     kept: list[Predictions] = []
     with contextlib.ExitStack() as stack:
         answers = _answer_files(task_type, given, stack)
@@ -311,7 +311,9 @@ def _predict(
             bar.update(len(chunk.examples))
     if not given.score:
         return
-    scores, gain = score_predictions(task_type, kept, as_written=True)
+    scores, gain = score_predictions(
+        scored_by(task_type, metrics), kept, as_written=True
+    )
     for name, score in scores.items():
         print(f"{name:22} {score:>10.4f}", file=sys.stderr)
     if gain:

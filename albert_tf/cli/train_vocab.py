@@ -43,7 +43,10 @@ from albert_tf.text.vocabulary import (
     sample_by_weight,
     train_vocabulary,
 )
-from albert_tf.text.vocabulary_paths import free_outputs, vocabulary_files
+from albert_tf.text.vocabulary_paths import (
+    new_vocabulary_files,
+    vocabulary_files,
+)
 from albert_tf.text.vocabulary_report import measure_vocabulary
 
 # Per source: 5,000 sentences have a sampling error of about 1 %.
@@ -106,7 +109,9 @@ def main(flags: CommandFlags) -> None:
         if path is not None:
             check_not_input(path, itertools.chain(*sources.values()))
     # Before the text is read, which may take hours.
-    free_outputs(given.output, config.model_type, overwrite=given.overwrite)
+    new_vocabulary_files(
+        given.output, config.model_type, overwrite=given.overwrite
+    )
     folder = os.path.dirname(os.path.abspath(given.report or ""))
     if not is_remote(given.report or "") and not os.path.isdir(folder):
         raise InputError(f"--report={given.report}: {folder} does not exist")

@@ -78,15 +78,15 @@ def evaluate_with_gain(config: EvaluateConfig) -> tuple[dict[str, float], str]:
         models, batch_size=config.eval_batch_size, progress=True
     )
     chunks = [predictor.predict_examples(examples)]
-    return score_predictions(with_scores(predictor.task_type, metrics), chunks)
+    return score_predictions(scored_by(predictor.task_type, metrics), chunks)
 
 
-def with_scores(task_type: TaskType, metrics: Sequence[str]) -> TaskType:
-    """Returns a task that is scored by these metrics."""
-    if metrics == task_type.task_config.metrics:
-        return task_type
-    task_config = with_metrics(task_type.task_config, metrics)
-    return make_task_type(task_config, task_type.tokenizer)
+def scored_by(task_type: TaskType, metrics: Sequence[str]) -> TaskType:
+    """Returns a task, without a tokenizer, with these metrics."""
+    task_config = task_type.task_config
+    if metrics != task_config.metrics:
+        task_config = with_metrics(task_config, metrics)
+    return make_task_type(task_config)
 
 
 def check_scored(
@@ -114,10 +114,7 @@ def check_scored(
         if not example.has_label:
             raise InputError(f"{example.location}: no label to score with")
     metrics = metrics or task_type.metrics_for(examples)
-    task_config = task_type.task_config
-    if metrics != task_config.metrics:
-        task_config = with_metrics(task_config, metrics)
-    make_task_type(task_config).check_scores(examples)
+    scored_by(task_type, metrics).check_scores(examples)
     return metrics
 
 

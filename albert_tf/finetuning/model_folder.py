@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.config import warn_of_untrained_positions
+from albert_tf.config import check_positions, warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.task_config import TaskConfig
@@ -136,13 +136,8 @@ def load_model(
     task_type = make_task_type(
         task_config, tokenizer_of(checkpoint, folder.path)
     )
-    longest = checkpoint.config.max_position_embeddings
-    given = (changes or {}).get("max_seq_length")
-    if given is not None and given > longest:
-        raise InputError(
-            f"max_seq_length={task_type.max_seq_length} must be at most "
-            f"{longest}, the model's max_position_embeddings"
-        )
+    if (length := (changes or {}).get("max_seq_length")) is not None:
+        check_positions(checkpoint.config, length, "max_seq_length")
     if checkpoint.head.multi_label:
         raise InputError(
             f"{folder.path}: a model of labels that do not exclude each other "

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.config import check_positions
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.packing import pack_to_longest
@@ -43,12 +43,7 @@ class ServingGraph:
         self, task_type: Any, model: AlbertModel, *, packed: bool = True
     ):
         length = task_type.max_seq_length
-        max_positions = model.config.max_position_embeddings
-        if length > max_positions:
-            raise InputError(
-                f"max_seq_length={length} must be at most {max_positions}, the "
-                "model's max_position_embeddings"
-            )
+        check_positions(model.config, length, "max_seq_length")
         self._serve = task_type.serve
         self.model = ModelGraph(model, packed)
         self.preprocessor = GraphPreprocessor(task_type.tokenizer, length)

@@ -119,8 +119,8 @@ def convert(
     if config.spm_model_file is not None:
         checkpoint = _with_vocabulary(checkpoint, config)
     kept = _drop_components(checkpoint, {*config.drop} - {_OBJECTIVE, _POOLING})
-    files = _files_beside(checkpoint, config)
-    if lost := _without_place(kept, to):
+    files = _companion_files(checkpoint, config)
+    if to != "huggingface" and (lost := _unsupported(kept, to, files)):
         _logger.warning(
             "%s: the format %s has no place for %s; readers assume defaults",
             config.output,
@@ -137,26 +137,33 @@ def convert(
             progress(done, len(kept.arrays))
 
     with new_folder(config.output, config.overwrite, marker) as folder:
-        for name, file in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, folder / name)
+        if to == "huggingface":
+            for name, file in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, folder / name)
         write(kept, folder, on_tensor, **options)
     return checkpoint
 
 
-def _without_place(checkpoint: Checkpoint, to: str) -> list[str]:
-    """Returns the settings that a format has no place for, if not defaults."""
+def _unsupported(
+    checkpoint: Checkpoint, to: str, files: Collection[str]
+) -> list[str]:
+    """Describes what Google's and KerasHub's formats cannot store.
+
+    Args:
+      checkpoint: the checkpoint; settings that have their defaults do not
+        count.
+      to: the format.
+      files: the `_companion_files`.
+    """
     head, lost = checkpoint.head, []
-    if to == "huggingface":
-        return []
     if checkpoint.heads and head.labels:
         lost.append("the names of the labels")
     if head.multi_label:
         lost.append("that labels do not exclude each other")
-    folder = checkpoint.folder
-    if folder is not None and (folder / TASK_FILE).is_file():
+    if TASK_FILE in files:
         lost.append("the task")
-    if folder is not None and sentence_transformers.stored_files(folder):
+    if sentence_transformers.MODULES_FILE in files:
         lost.append("the pooling")
     if to != "google":
         return lost
@@ -172,14 +179,13 @@ def _without_place(checkpoint: Checkpoint, to: str) -> list[str]:
     return lost
 
 
-def _files_beside(
+def _companion_files(
     checkpoint: Checkpoint, config: ConvertConfig
 ) -> dict[str, pathlib.Path]:
     """Returns the files that say how a model is used, by their relative paths.
 
     They are the task of a fine-tuned model, unless its head or its tokenizer is
-    dropped, and the pooling of sentence-transformers. Other formats than
-    Hugging Face's have no place for them.
+    dropped, and the pooling of sentence-transformers.
 
     Raises:
       InputError: if there is no pooling to drop, or token weights belong to the
@@ -196,12 +202,10 @@ def _files_beside(
                 "sentence-transformers"
             )
         pooling = []
-    if folder is None or config.to != "huggingface":
-        return {}
-    if "tokenizer" in config.drop:
+    if folder is None or "tokenizer" in config.drop:
         return {}
     weighted = sentence_transformers.has_token_weights(pooling)
-    if weighted and config.spm_model_file is not None:
+    if weighted and config.to == "huggingface" and config.spm_model_file:
         raise InputError(
             f"the token weights of {checkpoint.source} (WordWeights) belong to "
             f"its vocabulary; drop the pooling with --drop={_POOLING}"

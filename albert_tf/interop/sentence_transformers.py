@@ -211,6 +211,13 @@ def default_pooling(folder: pathlib.Path | None) -> _Pooling:
     return read_pooling(folder)
 
 
+def default_length(folder: pathlib.Path | None, longest: int) -> int:
+    """Returns the length of `Checkpoint.folder`, or `longest` if it is less."""
+    if folder is None or not (folder / MODULES_FILE).exists():
+        return longest
+    return int(min(longest, read_max_length(folder)))
+
+
 def _modes(config: Mapping[str, Any]) -> list[Any]:
     """Returns the poolings in the config of a `Pooling`."""
     modes = config.get("pooling_mode")

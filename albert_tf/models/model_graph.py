@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.pretrained import merged_weights, path_of
+from albert_tf.models.pretrained import merged_weights, public_path
 from albert_tf.models.pretrainer import AlbertPretrainer
 
 Model = TypeVar("Model", bound=keras.Model)
@@ -44,7 +44,7 @@ def float32_copy(model: Model, packed: bool) -> Model:
     copy = model.__class__.from_config({**config, **changes})
     weights = merged_weights(model)
     for variable in copy.weights:
-        variable.assign(weights[path_of(copy, variable)])
+        variable.assign(weights[public_path(copy, variable)])
     return copy
 
 

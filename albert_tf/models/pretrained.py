@@ -32,7 +32,7 @@ from albert_tf.text.tokenizer_files import TOKENIZER_FILES
 _TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
 
 
-def path_of(model, variable) -> str:
+def public_path(model, variable) -> str:
     """Returns the public name of a variable, whatever the model's own name."""
     own, scope = f"{model.name}/", getattr(model, "SCOPE", None)
     if scope is not None and variable.path.startswith(own):
@@ -58,7 +58,7 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
     fresh, values = [], {}
     others = checkpoint.objective_arrays
     for variable in model.weights:
-        path = path_of(model, variable)
+        path = public_path(model, variable)
         component = component_of(path)
         if component not in COMPONENTS and path in others:
             array = others[path]
@@ -158,14 +158,14 @@ def checkpoint_of(model) -> Checkpoint:
 
 def merged_weights(model) -> LazyArrays:
     """Returns the weights in float32, with LoRA updates merged into kernels."""
-    variables = {path_of(model, x): x for x in model.weights}
+    variables = {public_path(model, x): x for x in model.weights}
     lora = {}  # path of the kernel -> layer
     for layer in model._flatten_layers():
         if getattr(layer, "lora_enabled", False):
             kernel = next(v for v in layer.weights if v.name == "kernel")
-            lora[path_of(model, kernel)] = layer
+            lora[public_path(model, kernel)] = layer
             for update in (layer.lora_kernel_a, layer.lora_kernel_b):
-                del variables[path_of(model, update)]
+                del variables[public_path(model, update)]
 
     def read(path: str) -> np.ndarray:
         weight = _float32(variables[path])

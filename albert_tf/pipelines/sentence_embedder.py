@@ -131,10 +131,7 @@ class SentenceEmbedder(Pipeline):
             task = open_model_folder(folder).task_config
             if task.task_type == Embedding.name:
                 length = task.settings["max_seq_length"]
-        if (folder / sentence_transformers.MODULES_FILE).exists():
-            named = sentence_transformers.read_max_length(folder)
-            length = int(min(length, named))
-        return length
+        return sentence_transformers.default_length(folder, length)
 
     def _weights(self) -> np.ndarray:
         """Returns the weights of the tokens of a weighted mean."""

@@ -19,7 +19,7 @@ from albert_tf.files import write_together
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import WORD_MARK
-from albert_tf.text.vocabulary_paths import ModelType, free_outputs
+from albert_tf.text.vocabulary_paths import ModelType, new_vocabulary_files
 from albert_tf.text.word_splitter import WordSplitter
 from albert_tf.text.wordpiece_tokenizer import CONTINUATION
 
@@ -113,7 +113,7 @@ def train_vocabulary(
     config = config or VocabularyConfig()
     if isinstance(sentences, str):
         raise InputError("sentences must be a list of texts, not one text")
-    paths = free_outputs(output, config.model_type, overwrite=overwrite)
+    paths = new_vocabulary_files(output, config.model_type, overwrite=overwrite)
     sample = SentenceSample(config.max_sentences, config.seed)
     for sentence in sentences:
         sample.add(sentence)

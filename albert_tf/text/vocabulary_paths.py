@@ -31,7 +31,7 @@ def vocabulary_files(
     return tuple(prefix.with_name(prefix.name + x) for x in suffixes)
 
 
-def free_outputs(
+def new_vocabulary_files(
     output: str | os.PathLike[str],
     model_type: ModelType,
     *,

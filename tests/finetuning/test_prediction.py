@@ -14,7 +14,7 @@ from albert_tf.finetuning.data import read_examples
 from albert_tf.finetuning.evaluate import (
     check_scored,
     score_predictions,
-    with_scores,
+    scored_by,
 )
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.finetune import task_and_files
@@ -292,7 +292,7 @@ def test_what_cannot_be_scored_is_not_predicted(examples_of, tokenizer):
         assert check_scored(task, examples) == metrics
         with pytest.raises(InputError, match=f"{other} cannot be computed fr"):
             check_scored(task, examples, (other,))
-        scores = with_scores(task, metrics).scores(
+        scores = scored_by(task, metrics).scores(
             examples * 2, [np.eye(2)[[0, i]] for i in range(2)]
         )
         assert {*scores} == {*metrics}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples, read_lines
@@ -134,16 +134,25 @@ def _sentences(
         yield sentence
 
 
+def label_problem(
+    example: TokenClassificationExample, labels: Collection[str]
+) -> str:
+    """Returns what is wrong with an example's labels, or ""."""
+    if example.labels is None:
+        return "no labels"
+    for label in example.labels:
+        if label not in labels:
+            return (
+                f"label {label!r} is not one of {', '.join(labels)}, the "
+                "labels of the training files"
+            )
+    return ""
+
+
 def labels_of(
     example: TokenClassificationExample, label_ids: dict[str, int]
 ) -> list[int]:
     """Returns the ids of an example's labels, or raises an `InputError`."""
-    if example.labels is None:
-        raise InputError(f"{example.location}: no labels")
-    for label in example.labels:
-        if label not in label_ids:
-            raise InputError(
-                f"{example.location}: label {label!r} is not one of "
-                f"{', '.join(label_ids)}, the labels of the training files"
-            )
-    return [label_ids[label] for label in example.labels]
+    if problem := label_problem(example, label_ids):
+        raise InputError(f"{example.location}: {problem}")
+    return [label_ids[label] for label in example.labels or ()]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
 from albert_tf.finetuning.token_classification.examples import (
     NER,
     TokenClassificationExample,
+    label_problem,
     labels_of,
     read_conll,
 )
@@ -43,17 +43,14 @@ class TokenClassification(TaskType):
 
         Sentences with a label that is not one of the task are bad examples.
         """
-        label_ids = {label: i for i, label in enumerate(self.labels)}
         for example in read_conll(source, bad=bad, labelled=labelled):
-            if labelled and label_ids:
-                try:
-                    labels_of(example, label_ids)
-                except InputError as error:
-                    location = example.location
-                    problem = str(error).removeprefix(f"{location}: ")
-                    bad.report(location, problem)
-                    continue
-            yield example
+            problem = ""
+            if labelled and self.labels:
+                problem = label_problem(example, self.labels)
+            if problem:
+                bad.report(example.location, problem)
+            else:
+                yield example
 
     def example(self, texts, id, location):
         """Makes an example from the words of `text`, between white space."""
