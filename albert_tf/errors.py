@@ -54,6 +54,8 @@ def counted(number: int, noun: str) -> str:
 _PROJECTS = {
     "sklearn": "scikit-learn",
     "tensorflow_datasets": "tensorflow-datasets importlib_resources",
+    # It imports pkg_resources, which later ones no longer have.
+    "tensorflow_hub": "tensorflow-hub 'setuptools<80.9'",
 }
 
 

@@ -24,11 +24,12 @@ from albert_tf.schema import type_problem
 
 # Headings of `--help`, in order.
 MODEL = "Data and model"
-EXAMPLES = "Examples"
+EXAMPLES = "Training and test data"
 FEATURES = "Features and answers"
 LENGTH = "Length and batch"
 LEARNING_RATE = "Learning rate"
 OPTIMIZER = "Optimizer"
+LOSS = "Loss"
 MACHINE = "Machine"
 EVALUATION = "Evaluations, checkpoints and logs"
 DIVERGENCE = "Divergence"
@@ -39,6 +40,7 @@ GROUPS = (
     LENGTH,
     LEARNING_RATE,
     OPTIMIZER,
+    LOSS,
     MACHINE,
     EVALUATION,
     DIVERGENCE,

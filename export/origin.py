@@ -20,6 +20,9 @@ from albert_tf.training.logging import read_metrics
 FLAGS_FILE = "flags.txt"
 
 _STEP = re.compile(r"checkpoints/step-(\d+)$")
+# Metadata of a model card, as on the Hugging Face hub.
+_METADATA = re.compile(r"---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
+_LICENSE = re.compile(r"^license: *([\w.-]+) *$", re.MULTILINE)
 # Flags without influence on the weights.
 _NOT_TRAINING = ("debug", "tpu", "tpu_zone", "gcp_project")
 
@@ -38,7 +41,9 @@ def origin_of_checkpoint(
         return _origin_of_run(path)
     origin = _origin_of_export(path) or Origin(name=_name_of(source))
     return dataclasses.replace(
-        origin, source=origin.source or checkpoint.format
+        origin,
+        source=origin.source or checkpoint.format,
+        license=origin.license or _license_of(path),
     )
 
 
@@ -100,6 +105,17 @@ def _origin_of_export(folder: pathlib.Path) -> Origin | None:
         return None
     values = read_json(manifest).get("origin")
     return None if values is None else Origin.from_dict(values, str(manifest))
+
+
+def _license_of(folder: pathlib.Path) -> str:
+    """Returns the license in the metadata of a folder's model card, or ""."""
+    card = folder / "README.md"
+    if not card.is_file():
+        return ""
+    # A card in another encoding is no reason to fail.
+    metadata = _METADATA.match(card.read_text("utf-8", errors="replace"))
+    found = metadata and _LICENSE.search(metadata[1])
+    return found[1] if found and found[1] != "other" else ""
 
 
 def _finite(scores) -> dict[str, float]:

@@ -35,10 +35,11 @@ class TokenizerFlags:
         )
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
-    strip_accents: bool = setting(
-        True,
+    strip_accents: bool | None = setting(
+        None,
         "Drop accents (combining marks after NFKD, which are part of the "
-        "letters in Japanese, Thai or Hindi: --nostrip_accents).",
+        "letters in Japanese, Thai or Hindi: --nostrip_accents). Default: "
+        "true; with a vocab.txt the value of --do_lower_case, as in BERT.",
     )
     digit_comma: Literal["google", "corrected"] = setting(
         "google",

@@ -222,6 +222,7 @@ def _usage() -> str:
             "",
             "`albert COMMAND --help` lists the flags of a command. They may",
             "also come from a file (--flagfile=FILE) or a packaged recipe",
-            "(--recipe=NAME). Later flags override earlier ones.",
+            "(--recipe=NAME). Later flags override earlier ones. --debug",
+            "shows the traceback of an error.",
         ]
     )

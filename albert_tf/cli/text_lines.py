@@ -34,9 +34,8 @@ class ResultsFlags:
     output: str | None = setting(None, "Output file. Default: standard output.")
     format: Format | None = setting(
         None,
-        "A table with tabs or commas, or a JSON value per line, which has all "
-        "that is known. Default: the extension of --output, otherwise as on "
-        "standard output.",
+        "Output format; jsonl has all fields. Default: by the extension of "
+        "--output, otherwise plain lines, as on standard output.",
     )
     eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
     runtime: Runtime = runtime_setting()

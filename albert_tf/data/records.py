@@ -47,7 +47,7 @@ from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.training.input import MISCOUNTED, batch_options
 
 # A model whose accuracy is less than this many times that of the most frequent
-# token has not left the plateau (docs/training.md, Training small models).
+# token has not left the plateau (docs/small_models.md).
 PLATEAU = 3.0
 
 

@@ -25,14 +25,13 @@ from albert_tf.data.data_config import PretrainingDataConfig
 from albert_tf.data.documents import read_documents
 from albert_tf.data.records import open_records
 from albert_tf.data.text_files import find_text_files
-from albert_tf.demo import hub_classifier
 from albert_tf.demo.config import DemoConfig
 from albert_tf.demo.corpora import (
     label_passages,
     write_default_text,
     write_user_text,
 )
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_packages
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.encoder import export_encoder
 from albert_tf.exporting.export import export
@@ -49,6 +48,7 @@ _DEFAULT_OUTPUT = "runs/demo"
 _MODEL = "albert_mini"
 _MAX_SEQ_LENGTH = 64
 _SHORT_SEQ_LENGTH = 32  # of the first phase of pretraining
+_HUB_CLASSIFIER = pathlib.Path(__file__).with_name("hub_classifier.py")
 
 
 def run_demo(config: DemoConfig) -> dict[str, Any]:
@@ -58,27 +58,25 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
       The summary as a dictionary, which is also written to `summary.json`.
 
     Raises:
-      InputError: If the output folder is not empty, or the text files do not
-        exist or cannot be read.
+      InputError: If the output folder is not empty, a package is missing, the
+        text files do not exist or cannot be read, or the vocabulary is too
+        large for them. Nothing is left behind then.
     """
+    import_packages(
+        ["tensorflow_hub", "tf_keras", "matplotlib"],
+        "the demo's classifier and curves",
+    )
     if config.input is not None:
         find_text_files(config.input)  # Raises before anything is written.
     output = _unused_folder() if config.output is None else config.output
     folder = _make_folder(output)
     stages: dict[str, float] = {}
-    with _stage(stages, "1 text", "collect documents"):
-        files = _write_text(config, folder / "text")
-    with _stage(stages, "2 vocabulary", f"train {config.vocab_size} pieces"):
-        tokenizer = _train_tokenizer(config, files, folder / "vocab")
-    with _stage(
-        stages, "3 records", "cut the text to sequences, hold out a part"
-    ):
-        manifest = _create_data(
-            config, files, tokenizer, folder / "data", _MAX_SEQ_LENGTH
-        )
-        _create_data(
-            config, files, tokenizer, folder / "data-short", _SHORT_SEQ_LENGTH
-        )
+    try:
+        files, tokenizer, manifest = _write_records(config, folder, stages)
+    except InputError:
+        # So that the command can be repeated with other settings.
+        shutil.rmtree(folder)
+        raise
     model = AlbertConfig.from_official(
         _MODEL,
         vocab_size=tokenizer.vocab_size,
@@ -122,6 +120,24 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     for command in next_commands(folder):
         print(f"  {command}")
     return summary
+
+
+def _write_records(config, folder, stages):
+    """Writes text, vocabulary and records: the first three stages."""
+    with _stage(stages, "1 text", "collect documents"):
+        files = _write_text(config, folder / "text")
+    with _stage(stages, "2 vocabulary", f"train {config.vocab_size} pieces"):
+        tokenizer = _train_tokenizer(config, files, folder / "vocab")
+    with _stage(
+        stages, "3 records", "cut the text to sequences, hold out a part"
+    ):
+        manifest = _create_data(
+            config, files, tokenizer, folder / "data", _MAX_SEQ_LENGTH
+        )
+        _create_data(
+            config, files, tokenizer, folder / "data-short", _SHORT_SEQ_LENGTH
+        )
+    return files, tokenizer, manifest
 
 
 def next_commands(folder: pathlib.Path) -> list[str]:
@@ -225,7 +241,7 @@ def _pretrain(config, model, folder) -> None:
             save_checkpoints_steps=max(1, steps // 4),
             eval_steps=max(1, steps // 12),
             # One layer and short records leave the plateau of word frequencies
-            # first: docs/training.md, "Training small models".
+            # first: docs/small_models.md.
             phases=[
                 {
                     "share": 0.7,
@@ -284,7 +300,7 @@ def _train_classifier(folder, model, hub) -> list[dict[str, Any]]:
     process = subprocess.run(
         [
             sys.executable,
-            hub_classifier.__file__,
+            _HUB_CLASSIFIER,
             *(hub / kind for kind in ("preprocessor", "encoder")),
             *(folder / f"classifier-{name}.tsv" for name in ("train", "test")),
             result,

@@ -17,7 +17,7 @@ def pretrain_small_model(output: str | os.PathLike[str]) -> str:
     """Pretrains a model on synthetic stories, in about a minute on two cores.
 
     A model of one layer is trained first and grown to two layers, which leaves
-    the plateau of masked language modeling sooner (docs/training.md).
+    the plateau of masked language modeling sooner (docs/small_models.md).
 
     Args:
       output: Folder for the text, the records and both runs.

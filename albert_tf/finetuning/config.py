@@ -21,6 +21,7 @@ from albert_tf.settings import (
     EXAMPLES,
     LEARNING_RATE,
     LENGTH,
+    LOSS,
     MODEL,
     OPTIMIZER,
     described,
@@ -232,21 +233,21 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
         "Weights of the classes in the loss: by label, such as bad=2,good=1 "
         "(others: 1), of all in their order, such as 2,1, or balanced: "
         "inversely proportional to the frequencies of the classes.",
-        group=OPTIMIZER,
+        group=LOSS,
         parse=parse_class_weights,
     )
     label_smoothing: float = setting(
         0.0,
         "Share of a label's probability that the loss spreads evenly over all "
         "classes or options.",
-        group=OPTIMIZER,
+        group=LOSS,
         bounds="[0, 1)",
     )
     temperature: float = setting(
         0.05,
         "Embeddings: what cosines are divided by in the contrastive loss; 0.05 "
         "is sentence-transformers' scale of 20.",
-        group=OPTIMIZER,
+        group=LOSS,
         bounds="[0.001, 100]",
     )
     # These two determine which weights the model gets.

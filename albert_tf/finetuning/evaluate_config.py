@@ -18,8 +18,8 @@ class EvaluateConfig(SourceConfig):
 
     run: str | os.PathLike[str] | None = setting(
         None,
-        "Folder of a pretraining run, or of a saved model with its head; or "
-        "albert_tiny_en.",
+        "Folder of a pretraining run, or a saved model that still has its "
+        "pretraining heads, such as albert_tiny_en.",
     )
     checkpoint: str | int | None = setting(
         None, "Checkpoint of --run: newest (the default), best, or a step."

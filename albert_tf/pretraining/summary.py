@@ -145,7 +145,7 @@ def warn_of_plateau(scores: Mapping[str, float]) -> None:
             "frequent token for all: the model knows little more than how "
             "frequent words are. Train longer; small models leave this plateau "
             "soonest with one layer, and grow from there with --phases or "
-            "--init_from (docs/training.md, Training small models)",
+            "--init_from (docs/small_models.md)",
             100 * accuracy,
             100 * unigram,
         )

@@ -22,7 +22,7 @@ def runtime_setting(default: Runtime = "keras") -> Any:
     """Returns the setting `runtime` of commands."""
     return setting(
         default,
-        "What computes the model: keras, onnx (ONNX Runtime), openvino, or "
+        "Inference backend: keras, onnx (ONNX Runtime), openvino, or "
         "auto: onnx if it is installed, else openvino, else keras. Results "
         "are equal.",
     )

@@ -84,7 +84,7 @@ class TrainingConfig:
     jit_compile: bool = setting(
         False,
         "Compile the train step with XLA, on one CPU or GPU (a TPU always "
-        "does). Fine-tuning then pads all examples to one length.",
+        "does); finetune then pads all examples to one length.",
         group=MACHINE,
     )
     steps_per_loop: int = setting(

@@ -5,10 +5,14 @@ import importlib.util
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.demo.chain import run_demo
+from albert_tf.demo.config import DemoConfig
+from albert_tf.errors import InputError
 
 
 @pytest.fixture
@@ -118,3 +122,13 @@ def test_text_too_small_for_the_vocabulary(demo, tmp_path):
     assert result.returncode == 2
     assert "vocab_size" in result.stderr
     assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "demo").exists()  # The command can be repeated.
+
+
+def test_missing_packages_are_named_before_anything_is_written(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "tensorflow_hub", None)
+    with pytest.raises(InputError, match="pip install tensorflow-hub"):
+        run_demo(DemoConfig(output=tmp_path / "demo"))
+    assert not (tmp_path / "demo").exists()

@@ -56,3 +56,27 @@ def test_an_export_has_the_origin_of_its_source(exports):
     source, folder = exports["encoder"]
     origin = checkpoint_origin(source).with_license("Apache-2.0")
     assert checkpoint_origin(folder) == origin
+
+
+def test_the_license_of_a_model_card():
+    assert checkpoint_origin("albert_tiny_en").license == "cc-by-sa-4.0"
+
+
+@pytest.mark.parametrize(
+    ("card", "license"),
+    [
+        ("---\nlanguage: en\nlicense: mit\n---\n# Model\n", "mit"),
+        ("---\nlicense: other\n---\n", ""),
+        ("---\nlanguage: en\n---\nlicense: mit\n", ""),
+        ("# Model\n\nlicense: mit\n", ""),
+        (
+            "---\nlicense: mit\n---\n\ud800".encode("utf-8", "surrogatepass"),
+            "mit",
+        ),
+    ],
+)
+def test_licenses(pretrained, tmp_path, card, license):
+    folder = shutil.copytree(pretrained, tmp_path / "model")
+    content = card if isinstance(card, bytes) else card.encode()
+    (folder / "README.md").write_bytes(content)
+    assert checkpoint_origin(folder).license == license

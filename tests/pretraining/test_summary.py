@@ -152,4 +152,4 @@ def test_plateau_is_a_warning(caplog):
     assert not caplog.text
     warn_of_plateau({"mlm_accuracy": 0.08, "mlm_unigram_accuracy": 0.05})
     assert "8.0 % of masked words are right, and 5.0 % with the" in caplog.text
-    assert "docs/training.md, Training small models" in caplog.text
+    assert "docs/small_models.md" in caplog.text
