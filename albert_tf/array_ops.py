@@ -32,46 +32,26 @@ class ArrayOps:
     where = staticmethod(np.where)
     zeros = staticmethod(np.zeros)
     flatnonzero = staticmethod(np.flatnonzero)
+    host = staticmethod(lambda array: array)
+    cast = staticmethod(np.asarray)
+    shape = staticmethod(np.shape)
+    # Rows at some indices.
+    gather = staticmethod(lambda array, indices: array[indices])
+    # Booleans as 0 and 1.
+    integers = staticmethod(lambda array: array.astype(np.int64))
+    # Of rows: whether any column is true, and the sums up to each column.
+    any = staticmethod(lambda array: array.any(axis=1))
+    cumsum = staticmethod(lambda array: array.cumsum(axis=1))
+    # The largest element, or 0 if there is none.
+    largest = staticmethod(lambda array: array.max(initial=0))
+    # Adds columns of zeros at the end.
+    pad = staticmethod(lambda array, n: np.pad(array, ((0, 0), (0, n))))
+    # The number of elements up to each value.
+    searchsorted = staticmethod(lambda a, x: np.searchsorted(a, x, "right"))
     boolean, floating = np.bool_, np.float32
 
     def __init__(self, rng: np.random.Generator | None = None):
         self._rng = rng
-
-    def host(self, array: np.ndarray) -> np.ndarray:
-        """Returns a constant, in host memory."""
-        return array
-
-    def cast(self, array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
-        """Converts numbers."""
-        return np.asarray(array, dtype)
-
-    def shape(self, array: np.ndarray) -> tuple[int, ...]:
-        """Returns the shape."""
-        return array.shape
-
-    def integers(self, array: np.ndarray) -> np.ndarray:
-        """Converts booleans to 0 and 1."""
-        return array.astype(np.int64)
-
-    def any(self, array: np.ndarray) -> np.ndarray:
-        """Returns bool `[rows]`, whether a column of each row is true."""
-        return np.any(array, axis=1)
-
-    def cumsum(self, array: np.ndarray) -> np.ndarray:
-        """Returns the sums of the columns up to each one."""
-        return array.cumsum(axis=1)
-
-    def largest(self, array: np.ndarray) -> int:
-        """Returns the largest element, or 0 if there is none."""
-        return array.max(initial=0)
-
-    def pad(self, array: np.ndarray, columns: int) -> np.ndarray:
-        """Adds columns of zeros at the end."""
-        return np.pad(array, ((0, 0), (0, columns)))
-
-    def gather(self, array: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        """Returns elements of a vector."""
-        return array[indices]
 
     def replace(
         self, array: np.ndarray, indices: np.ndarray, values: np.ndarray
@@ -80,10 +60,6 @@ class ArrayOps:
         array = array.copy()
         array[indices] = values
         return array
-
-    def searchsorted(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Returns the number of elements of `array` up to each value."""
-        return np.searchsorted(array, values, "right")
 
     def argsort(self, keys: np.ndarray) -> np.ndarray:
         """Returns a stable argsort of rows, several times faster than NumPy's.

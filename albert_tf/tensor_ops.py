@@ -28,6 +28,13 @@ class TensorOps:
     repeat = staticmethod(tf.repeat)
     where = staticmethod(tf.where)
     zeros = staticmethod(tf.zeros)
+    shape = staticmethod(lambda x: tf.unstack(tf.shape(x)))
+    integers = staticmethod(lambda x: tf.cast(x, tf.int32))
+    any = staticmethod(lambda x: tf.reduce_any(x, axis=1))
+    cumsum = staticmethod(lambda x: tf.cumsum(x, axis=1))
+    pad = staticmethod(lambda x, n: tf.pad(x, [[0, 0], [0, n]]))
+    searchsorted = staticmethod(lambda a, x: tf.searchsorted(a, x, "right"))
+    argsort = staticmethod(lambda x: tf.argsort(x, axis=1, stable=True))
     boolean, floating = tf.bool, tf.float32
 
     def __init__(self, seed: tf.Tensor | None = None):
@@ -38,29 +45,9 @@ class TensorOps:
         with tf.device("CPU:0"):
             return tf.constant(array)
 
-    def shape(self, tensor: tf.Tensor) -> list[tf.Tensor]:
-        """See `ArrayOps.shape`."""
-        return tf.unstack(tf.shape(tensor))
-
-    def integers(self, tensor: tf.Tensor) -> tf.Tensor:
-        """See `ArrayOps.integers`."""
-        return tf.cast(tensor, tf.int32)
-
-    def any(self, tensor: tf.Tensor) -> tf.Tensor:
-        """See `ArrayOps.any`."""
-        return tf.reduce_any(tensor, axis=1)
-
-    def cumsum(self, tensor: tf.Tensor) -> tf.Tensor:
-        """See `ArrayOps.cumsum`."""
-        return tf.cumsum(tensor, axis=1)
-
     def largest(self, tensor: tf.Tensor) -> tf.Tensor:
         """See `ArrayOps.largest`."""
         return tf.maximum(tf.zeros([], tensor.dtype), tf.reduce_max(tensor))
-
-    def pad(self, tensor: tf.Tensor, columns: int) -> tf.Tensor:
-        """See `ArrayOps.pad`."""
-        return tf.pad(tensor, [[0, 0], [0, columns]])
 
     def bincount(self, tensor: tf.Tensor, minlength: tf.Tensor) -> tf.Tensor:
         """See `ArrayOps.bincount`."""
@@ -77,14 +64,6 @@ class TensorOps:
     ) -> tf.Tensor:
         """See `ArrayOps.replace`."""
         return tf.tensor_scatter_nd_update(tensor, indices[..., None], values)
-
-    def searchsorted(self, tensor: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        """See `ArrayOps.searchsorted`."""
-        return tf.searchsorted(tensor, values, "right")
-
-    def argsort(self, keys: tf.Tensor) -> tf.Tensor:
-        """See `ArrayOps.argsort`."""
-        return tf.argsort(keys, axis=1, stable=True)
 
     def while_loop(
         self,
