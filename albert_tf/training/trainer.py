@@ -32,7 +32,6 @@ from albert_tf.training.optimizers import Optimizer
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.result import TrainingResult
-from albert_tf.training.save_timer import SaveTimer
 from albert_tf.training.time_budget import TimeBudget
 from albert_tf.training.training_loop import TrainingLoop
 from albert_tf.training.workers import (
@@ -212,7 +211,7 @@ class Trainer:
                 checked=checked,
                 budget=budget,
                 log=TrainingLog(config, self._run_dir, step or 0, self._chief),
-                timer=SaveTimer(config, self._total),
+                total=self._total,
                 lines=read_metrics(self._run_dir) if self._run_dir else [],
             )
             try:

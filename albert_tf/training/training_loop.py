@@ -30,7 +30,6 @@ from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import Optimizer
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.result import TrainingResult
-from albert_tf.training.save_timer import SaveTimer
 from albert_tf.training.time_budget import TimeBudget
 from albert_tf.training.train_step import TrainLoop, TrainStep
 
@@ -52,8 +51,10 @@ class TrainingLoop:
 
     Attributes:
       checked: batches that were checked before, by the step of the first.
+      total: sums a number over all workers; see `sum_over_replicas`.
       lines: lines of the log when the run is resumed.
       current: the phase that is trained; None before the first step.
+      saved_at: when the last checkpoint was written or training began.
     """
 
     config: TrainingConfig
@@ -73,9 +74,10 @@ class TrainingLoop:
     checked: dict[int, GlobalBatches]
     budget: TimeBudget
     log: TrainingLog
-    timer: SaveTimer
+    total: Callable[[float], float]
     lines: list[dict[str, Any]]
     current: _CurrentPhase | None = None
+    saved_at: float = dataclasses.field(default_factory=time.monotonic)
 
     def explain(self, divergence: Divergence) -> str:
         """Returns the error message of a run that has diverged."""
@@ -127,7 +129,7 @@ class TrainingLoop:
             evaluates = ends or config.evaluates_at(step)
             evaluates = evaluates and not interrupted
             save = interrupted or ends or step == phase_end
-            save = self.timer.is_due(step) or save
+            save = self._is_due(step) or save
             if budget.decide(step, loop.launch_steps):
                 log.end_at(budget.last_step)
                 log.note(budget.describe_decision())
@@ -238,8 +240,16 @@ class TrainingLoop:
         self.callbacks.report_training(step, metrics)
         return metrics
 
+    def _is_due(self, step: int) -> bool:
+        """Returns whether a checkpoint is due, after some steps or minutes."""
+        seconds = 60 * self.config.save_checkpoints_minutes
+        late = 0 < seconds <= time.monotonic() - self.saved_at
+        # All workers save as soon as the clock of any of them says so.
+        late = bool(self.total(late))
+        return late or step % self.config.save_checkpoints_steps == 0
+
     def _save(self, step: int) -> None:
-        self.timer.restart()
+        self.saved_at = time.monotonic()
         if self.checkpoints is None:
             return
         if not self.checkpoints.is_finite():
