@@ -125,11 +125,9 @@ class Optimizer(abc.ABC):
           variables: float32 variables, in the order of the gradients.
 
         Raises:
-          ValueError: if a variable is not float32, two share a name, or a rate
-            multiplier names no variable, is negative or not finite.
+          ValueError: if a variable is not float32, or two share a name.
         """
         self._variables = by_name(variables)
-        self._check_rate_multipliers()
         self._slots = {}
         for name, variable in self._variables.items():
             if variable.dtype != tf.float32:
@@ -146,18 +144,6 @@ class Optimizer(abc.ABC):
             self._slots[UPDATES] = tf.Variable(
                 0, trainable=False, dtype=tf.int64, name=UPDATES
             )
-
-    def _check_rate_multipliers(self):
-        for name, multiplier in self._rate_multipliers.items():
-            if name not in self._variables:
-                raise ValueError(
-                    f"rate_multipliers names {name!r}, which is not a variable"
-                )
-            if not (multiplier >= 0 and math.isfinite(multiplier)):
-                raise ValueError(
-                    f"rate_multipliers[{name!r}]={multiplier} must be finite "
-                    "and at least 0"
-                )
 
     def is_excluded(self, name: str) -> bool:
         """Returns whether a variable is neither decayed nor adapted."""

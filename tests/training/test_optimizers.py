@@ -223,19 +223,16 @@ def test_rate_multipliers_scale_the_whole_change(kind):
 
 
 @pytest.mark.parametrize(
-    ("multipliers", "variables", "message"),
+    ("variables", "message"),
     [
-        ({"dens/kernel": 0.5}, [], "dens/kernel.*not a variable"),
-        ({"dense/bias": -1.0}, [], "dense/bias.*=-1.0 must"),
-        ({}, [{"name": "twin"}] * 2, "'twin'"),
-        ({}, [{"name": "half", "dtype": "bfloat16"}], "'half' is bfloat16"),
+        ([{"name": "twin"}] * 2, "'twin'"),
+        ([{"name": "half", "dtype": "bfloat16"}], "'half' is bfloat16"),
     ],
 )
-def test_variables_that_cannot_be_optimized(multipliers, variables, message):
-    optimizer = Lamb(rate_multipliers=multipliers)
+def test_variables_that_cannot_be_optimized(variables, message):
     variables = [tf.Variable(1.0, **x) for x in variables]
     with pytest.raises(ValueError, match=message):
-        optimizer.build([*dense_and_bias(), *variables])
+        Lamb().build([*dense_and_bias(), *variables])
 
 
 def test_details_are_norms_and_ratios():
