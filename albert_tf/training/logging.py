@@ -277,26 +277,14 @@ class TrainingLog:
         step: int,
         chief: bool,
     ):
-        self._progress = self._metrics = None
-        if chief:
-            self._progress = Progress(config.num_train_steps, step)
+        self._progress = progress = Progress(
+            config.num_train_steps, step, visible=chief
+        )
+        self.advance, self.note = progress.advance, progress.note
+        self.end_at = progress.end_at
+        self._metrics = None
         if chief and run_dir is not None:
             self._metrics = MetricsLog(run_dir, step)
-
-    def advance(self, steps: int) -> None:
-        """Advances the progress bar."""
-        if self._progress is not None:
-            self._progress.advance(steps)
-
-    def end_at(self, step: int) -> None:
-        """Shows that the run ends with another step."""
-        if self._progress is not None:
-            self._progress.end_at(step)
-
-    def note(self, text: str) -> None:
-        """Shows a line."""
-        if self._progress is not None:
-            self._progress.note(text)
 
     def report(
         self,
@@ -306,13 +294,12 @@ class TrainingLog:
         details: Mapping[str, float] | None = None,
     ) -> None:
         """Shows and writes metrics; see `MetricsLog.write`."""
-        if self._progress is not None:
-            self._progress.report(step, split, values)
+        self._progress.report(step, split, values)
         if self._metrics is not None:
             self._metrics.write(step, split, values, details)
 
     def close(self) -> None:
         """Closes the progress bar and the files."""
-        for log in (self._progress, self._metrics):
-            if log is not None:
-                log.close()
+        self._progress.close()
+        if self._metrics is not None:
+            self._metrics.close()

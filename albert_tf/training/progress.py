@@ -33,9 +33,13 @@ class Progress:
     Args:
       num_train_steps: steps of the whole run.
       step: the step that the run (re)starts from.
+      visible: whether to show anything.
     """
 
-    def __init__(self, num_train_steps: int, step: int = 0):
+    def __init__(
+        self, num_train_steps: int, step: int = 0, *, visible: bool = True
+    ):
+        self._visible = visible
         self._total_steps = num_train_steps
         self._bar = tqdm(
             total=num_train_steps,
@@ -46,7 +50,7 @@ class Progress:
             bar_format="step {n_fmt}/{total_fmt}, {remaining} left{postfix} "
             "|{bar}|",
             # In a file, every redrawn bar would be a line.
-            disable=not sys.stderr.isatty(),
+            disable=not (visible and sys.stderr.isatty()),
         )
         self._clock = _Clock(step)
 
@@ -84,6 +88,8 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Writes a line above the bar."""
+        if not self._visible:
+            return
         if self._bar.disable:
             print(text, file=sys.stderr, flush=True)
         else:
