@@ -14,9 +14,8 @@ from tensorflow.core.protobuf import (
 )
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import check_regular, read_bytes
+from albert_tf.input_files import check_regular, read_bytes, varint
 from albert_tf.interop.file_types import TensorFile, check_size
-from albert_tf.interop.tf_graph import varint
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"

@@ -1,5 +1,6 @@
 """SentencePiece models: loading, checks and the digit-comma rule."""
 
+import contextlib
 import dataclasses
 import math
 import re
@@ -12,6 +13,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import fields_of
 from albert_tf.text.charsmap import check_charsmap, replaces_spaces
 from albert_tf.text.vocabulary_file import MAX_PIECE_BYTES, MAX_PIECES
 
@@ -134,34 +136,10 @@ def _piece_sizes(content: bytes) -> Iterator[int]:
 
     Stops where the content is not in the wire format of Protocol Buffers.
     """
-    end = 0
-
-    def varint() -> int:
-        nonlocal end
-        value = shift = 0
-        while True:
-            byte = content[end]
-            end += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80 or shift > 63:
-                return value
-
-    fixed_sizes = {1: 8, 5: 4}
-    try:
-        while end < len(content):
-            field, wire_type = divmod(varint(), 8)
-            if wire_type == 0:
-                varint()
-            elif wire_type == 2:
-                size = varint()
-                if field == 1:
-                    yield size
-                end += size
-            else:
-                end += fixed_sizes[wire_type]
-    except (IndexError, KeyError):
-        return
+    with contextlib.suppress(ValueError):
+        for field, piece in fields_of(memoryview(content)):
+            if field == 1:
+                yield len(piece)
 
 
 def words_are_independent(content: bytes) -> bool:
