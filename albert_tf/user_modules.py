@@ -7,14 +7,76 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from albert_tf.errors import InputError
 from albert_tf.files import real_path
 
 _imported: set[str] = set()
+
+
+class _Named(Protocol):
+    name: ClassVar[str]
+
+
+_Class = TypeVar("_Class", bound=type[_Named])
+
+
+class Registry(dict[str, Any]):
+    """Classes by name, which files of users can add to.
+
+    Args:
+      noun: what the classes are, such as "task type".
+      setting: name of the setting that names a user's file.
+      classes: those of the package.
+
+    Attributes:
+      files: name of a class -> absolute path of the file that registered it.
+    """
+
+    def __init__(
+        self, noun: str, setting: str, classes: Iterable[type[_Named]]
+    ):
+        super().__init__((cls.name, cls) for cls in classes)
+        self._noun, self._setting = noun, setting
+        self.files: dict[str, str] = {}
+
+    def register(self, cls: _Class) -> _Class:
+        """Class decorator that registers a class under its name.
+
+        Raises:
+          InputError: if another class with this name is registered.
+        """
+        known = self.setdefault(cls.name, cls)
+        if known is not cls:
+            raise InputError(
+                f"{self._noun} {cls.name!r} is already defined by "
+                f"{known.__module__}; give the new one another name"
+            )
+        return cls
+
+    def load_module(self, path: str | os.PathLike[str]) -> str:
+        """Imports a Python file that registers classes, once.
+
+        Returns:
+          The absolute path of the file.
+
+        Raises:
+          InputError: if the file does not exist, cannot be imported or
+            registers nothing.
+        """
+        before = set(self)
+        file = import_user_module(path, self._setting, self)
+        self.files |= dict.fromkeys(set(self) - before, file)
+        if file not in self.files.values():
+            decorator = f"@register_{self._noun.replace(' ', '_')}"
+            raise InputError(
+                f"{self._setting}={os.fspath(path)}: registers no "
+                f"{self._noun}; decorate its class with {decorator}"
+            )
+        return file
 
 
 def import_user_module(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.task import Embedding
@@ -18,68 +17,25 @@ from albert_tf.finetuning.text_classification.task import (
     TextClassification,
 )
 from albert_tf.finetuning.token_classification.task import TokenClassification
-from albert_tf.user_modules import import_user_module
+from albert_tf.user_modules import Registry
 
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
 
-_TaskTypeClass = TypeVar("_TaskTypeClass", bound=type[TaskType])
-
-_TASK_TYPES: dict[str, type[TaskType]] = {
-    cls.name: cls
-    for cls in (
+_TASK_TYPES = Registry(
+    "task type",
+    "task_module",
+    (
         TextClassification,
         Regression,
         MultipleChoice,
         QuestionAnswering,
         TokenClassification,
         Embedding,
-    )
-}
-# Task type -> absolute path of the module that registered it.
-_TASK_MODULES: dict[str, str] = {}
-
-
-def register_task_type(cls: _TaskTypeClass) -> _TaskTypeClass:
-    """Class decorator that registers a task type under its name.
-
-    Raises:
-      InputError: if another class with this name is registered.
-    """
-    known = _TASK_TYPES.setdefault(cls.name, cls)
-    if known is not cls:
-        raise InputError(
-            f"task type {cls.name!r} is already defined by {known.__module__}; "
-            "give the new one another name"
-        )
-    return cls
-
-
-def load_task_module(path: str | os.PathLike[str]) -> str:
-    """Imports a Python file that registers task types, once.
-
-    Args:
-      path: the file.
-
-    Returns:
-      The absolute path of the file.
-
-    Raises:
-      InputError: if the file does not exist, cannot be imported or registers no
-        task type.
-    """
-    before = set(_TASK_TYPES)
-    file = import_user_module(path, "task_module", _TASK_TYPES)
-    if file in _TASK_MODULES.values():
-        return file
-    registered = set(_TASK_TYPES) - before
-    if not registered:
-        raise InputError(
-            f"task_module={os.fspath(path)}: registers no task type; decorate "
-            "its class with @register_task_type"
-        )
-    _TASK_MODULES.update(dict.fromkeys(registered, file))
-    return file
+    ),
+)
+register_task_type = _TASK_TYPES.register
+load_task_module = _TASK_TYPES.load_module
 
 
 def task_type_class(task_config: TaskConfig) -> type[TaskType]:
@@ -126,7 +82,7 @@ def known_tasks() -> dict[str, TaskConfig]:
     """Returns the tasks of all registered task types by name."""
     return {
         task.name: dataclasses.replace(
-            task, task_module=_TASK_MODULES.get(cls.name)
+            task, task_module=_TASK_TYPES.files.get(cls.name)
         )
         for cls in _TASK_TYPES.values()
         for task in cls.known_tasks

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from albert_tf.data.order_shortcuts import LABELS
 from albert_tf.errors import InputError
@@ -16,47 +15,15 @@ from albert_tf.objectives.replaced_token_detection import (
     ReplacedTokenDetection,
 )
 from albert_tf.settings import settings_of
-from albert_tf.user_modules import import_user_module
+from albert_tf.user_modules import Registry
 
-_ObjectiveClass = TypeVar("_ObjectiveClass", bound=type[Objective])
-
-_OBJECTIVES: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (MaskedLanguageModeling, ReplacedTokenDetection)
-}
-# Files that registered an objective.
-_MODULES: set[str] = set()
-
-
-def register_objective(cls: _ObjectiveClass) -> _ObjectiveClass:
-    """Class decorator that registers an objective under its name.
-
-    Raises:
-      InputError: if another class with this name is registered.
-    """
-    known = _OBJECTIVES.setdefault(cls.name, cls)
-    if known is not cls:
-        raise InputError(
-            f"objective {cls.name!r} is already defined by {known.__module__}; "
-            "give the new one another name"
-        )
-    return cls
-
-
-def load_objective_module(path: str | os.PathLike[str]) -> None:
-    """Imports a Python file that registers objectives, once.
-
-    Raises:
-      InputError: if the file does not exist, cannot be imported or registers no
-        objective.
-    """
-    before = dict(_OBJECTIVES)
-    file = import_user_module(path, "objective_module", _OBJECTIVES)
-    if file not in _MODULES and _OBJECTIVES == before:
-        raise InputError(
-            f"objective_module={os.fspath(path)}: registers no objective; "
-            "decorate its class with @register_objective"
-        )
-    _MODULES.add(file)
+_OBJECTIVES = Registry(
+    "objective",
+    "objective_module",
+    (MaskedLanguageModeling, ReplacedTokenDetection),
+)
+register_objective = _OBJECTIVES.register
+load_objective_module = _OBJECTIVES.load_module
 
 
 def objective_class(name: str) -> type[Objective]:

@@ -34,10 +34,14 @@ def documented_module():
 
 
 @pytest.fixture
-def own_registry(monkeypatch):
+def own_registry():
     """Lets a test register task types that others do not see."""
-    for name in ("_TASK_TYPES", "_TASK_MODULES"):
-        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+    known = registry._TASK_TYPES
+    classes, files = dict(known), dict(known.files)
+    yield
+    known.clear()
+    known.update(classes)
+    known.files = files
 
 
 @pytest.fixture
@@ -131,7 +135,7 @@ def test_the_module_of_a_saved_task_is_not_executed(module):
     load_task_module(module)
     text = known_task("stars").to_json()
     registry._TASK_TYPES.pop("ordinal_rating")
-    registry._TASK_MODULES.clear()
+    registry._TASK_TYPES.files.clear()
     module.write_text("raise SystemExit('executed')")
     task = TaskConfig.from_json(text, "task.json")
     with pytest.raises(InputError, match=r"ordinal_rating.py; give this file"):
