@@ -140,33 +140,19 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return manifest
 
 
-def find_manifest(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+def find_manifest(
+    folder: str | os.PathLike[str], *, mixtures: bool = False
+) -> dict[str, Any] | None:
     """Reads the manifest of a folder, if there is one."""
     path = os.path.join(os.fspath(folder), MANIFEST_NAME)
-    return read_manifest_file(path) if exists(path) else None
-
-
-def find_any_manifest(folder: str) -> dict[str, Any] | None:
-    """Reads the manifest of a data set or mixture, if there is one."""
-    path = os.path.join(folder, MANIFEST_NAME)
-    return _read_file(path) if exists(path) else None
+    if not exists(path):
+        return None
+    return read_manifest_file(path, mixtures=mixtures)
 
 
 def is_mixture(manifest: Mapping[str, Any]) -> bool:
     """Returns whether a manifest is that of a mixture of corpora."""
     return manifest["format"] == MIXTURE_FORMAT
-
-
-def reject_mixture(
-    manifest: dict[str, Any] | None, path: str
-) -> dict[str, Any] | None:
-    """Returns a manifest; raises an `InputError` if it is of a mixture."""
-    if manifest is not None and is_mixture(manifest):
-        raise InputError(
-            f"{path}: a mixture of corpora; name its folder alone, or the "
-            "folders of its corpora"
-        )
-    return manifest
 
 
 def check_weight(weight: float, text: str, source: str) -> None:
@@ -190,19 +176,17 @@ def _check_corpora(manifest: Mapping[str, Any], path: str) -> None:
         check_weight(weight, shown(weight), f"{path}: corpus {name!r}")
 
 
-def read_manifest_file(path: str) -> dict[str, Any]:
+def read_manifest_file(path: str, *, mixtures: bool = False) -> dict[str, Any]:
     """Reads a manifest.
+
+    Args:
+      path: the file.
+      mixtures: whether it may be the manifest of a mixture.
 
     Raises:
       InputError: If the file was written by another program or version, or is
-        the manifest of a mixture.
+        the manifest of a mixture and may not be.
     """
-    manifest = _read_file(path)
-    reject_mixture(manifest, path)
-    return manifest
-
-
-def _read_file(path: str) -> dict[str, Any]:
     try:
         manifest = read_json(path)
     except InputError as error:
@@ -218,6 +202,11 @@ def _read_file(path: str) -> dict[str, Any]:
             f"{VERSION}; create the data again"
         )
     if is_mixture(manifest):
+        if not mixtures:
+            raise InputError(
+                f"{path}: a mixture of corpora; name its folder alone, or the "
+                "folders of its corpora"
+            )
         _check_corpora(manifest, path)
         return manifest
     check_type(manifest, _Manifest, path)

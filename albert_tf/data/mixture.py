@@ -18,7 +18,6 @@ from albert_tf.data.manifest import (
     check_weight,
     describe_inputs,
     describe_tokenizer,
-    find_any_manifest,
     find_manifest,
     is_mixture,
     serialize_manifest,
@@ -118,7 +117,7 @@ def find_corpora(
     Args:
       patterns: folders, files and patterns of records.
       manifest_in: function that returns the manifest in a folder, such as
-        `find_any_manifest`.
+        `find_manifest`.
     """
     items = split_patterns(patterns)
     folder = os.path.dirname(os.path.join(items[0], ""))
@@ -281,7 +280,7 @@ def _check_folder(
         raise InputError(f"output {folder}: is a file; name a folder")
     # Hidden folders are the progress of interrupted runs.
     present = {path.name for path in folder.iterdir() if path.name[0] != "."}
-    if find_any_manifest(os.fspath(folder)) and not overwrite:
+    if find_manifest(folder, mixtures=True) and not overwrite:
         raise InputError(
             f"output {folder}: already holds a finished data set; choose "
             "another folder, or set overwrite"

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.dynamic_examples import ExampleSettings
-from albert_tf.data.manifest import SPLITS, find_any_manifest, reject_mixture
+from albert_tf.data.manifest import SPLITS, find_manifest
 from albert_tf.data.mixture import Corpus, find_corpora
 from albert_tf.data.record_baselines import compute_baselines
 from albert_tf.data.record_batches import (
@@ -305,11 +305,8 @@ def open_records(
     """
     if split not in SPLITS:
         raise InputError(f"split={split!r} must be one of {', '.join(SPLITS)}")
-    any_in = functools.cache(find_any_manifest)
-
-    def manifest_in(folder: str) -> dict[str, Any] | None:
-        return reject_mixture(any_in(folder), folder)
-
+    any_in = functools.cache(functools.partial(find_manifest, mixtures=True))
+    manifest_in = functools.cache(find_manifest)
     corpora = find_corpora(patterns, any_in)
     files = find_splits(patterns, corpora, split, heldout, manifest_in)
     check_one_vocabulary(itertools.chain(*files.values()))
