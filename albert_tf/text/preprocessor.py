@@ -20,29 +20,6 @@ from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 DEFAULT_LENGTH = 128
 
 
-def pack_ragged(
-    tokenizer: Tokenizer,
-    segments: Sequence[tf.RaggedTensor],
-    seq_length: int | tf.Tensor,
-) -> dict[str, tf.Tensor]:
-    """Packs one or two segments; see `AlbertPreprocessor.bert_pack_inputs`.
-
-    Shapes are static if `seq_length` is an int rather than a scalar tensor.
-
-    Args:
-      tokenizer: the tokenizer, for its special ids.
-      segments: ragged ids, `[batch, (tokens)]` or `[batch, (words), (pieces)]`.
-      seq_length: length to trim and pad to.
-    """
-    checked = _check_segments(segments)
-    return pack(
-        TensorOps(),
-        tokenizer,
-        list(map(ragged_segment, checked)),
-        _check_seq_length(seq_length, 1 + len(checked)),
-    )
-
-
 def ragged_segment(ids: tf.RaggedTensor) -> Segment:
     """Makes a segment of ragged ids `[batch, (tokens)]`."""
     return Segment(
@@ -167,7 +144,13 @@ class GraphPreprocessor(tf.Module):
         """Packs one or two segments as inputs of the encoder."""
         if seq_length is None:
             seq_length = self.seq_length
-        return pack_ragged(self.tokenizer, segments, seq_length)
+        checked = _check_segments(segments)
+        return pack(
+            self.ops,
+            self.tokenizer,
+            list(map(ragged_segment, checked)),
+            _check_seq_length(seq_length, 1 + len(checked)),
+        )
 
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
         """Returns the special ids and `vocab_size` under TF-Hub's names."""

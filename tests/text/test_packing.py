@@ -7,10 +7,18 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from albert_tf.array_ops import ArrayOps
+from albert_tf.tensor_ops import TensorOps
 from albert_tf.text.packing import make_segment, pack, pack_to_longest
-from albert_tf.text.preprocessor import pack_ragged
+from albert_tf.text.preprocessor import GraphPreprocessor
 
 SPECIALS = types.SimpleNamespace(pad_id=0, cls_id=2, sep_id=3)
+
+
+def pack_ragged(segments, seq_length):
+    preprocessor = types.SimpleNamespace(ops=TensorOps(), tokenizer=SPECIALS)
+    return GraphPreprocessor.bert_pack_inputs(
+        preprocessor, segments, seq_length
+    )
 
 
 def packed_in_numpy(*segments, seq_length):
@@ -52,7 +60,7 @@ def test_both_pack_as_tf_text(segment_count, seq_length):
     segments = [rows(200, seed) for seed in range(segment_count)]
     ragged = [tf.ragged.constant(s, tf.int32) for s in segments]
     expected = as_tf_text_packs(ragged, seq_length)
-    assert_equal(pack_ragged(SPECIALS, ragged, seq_length), expected)
+    assert_equal(pack_ragged(ragged, seq_length), expected)
     assert_equal(packed_in_numpy(*segments, seq_length=seq_length), expected)
 
 
@@ -70,17 +78,17 @@ def test_empty_batches_and_segments():
     empty = packed_in_numpy([], seq_length=8)
     assert empty["input_word_ids"].shape == (0, 8)
     nothing = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0])
-    packed = pack_ragged(SPECIALS, [nothing, nothing], 8)
+    packed = pack_ragged([nothing, nothing], 8)
     assert packed["input_mask"].shape == (0, 8)
-    packed = pack_ragged(SPECIALS, [tf.ragged.constant([[]], tf.int32)], 4)
+    packed = pack_ragged([tf.ragged.constant([[]], tf.int32)], 4)
     assert packed["input_word_ids"].numpy().tolist() == [[2, 3, 0, 0]]
 
 
 def test_words_of_pieces_are_joined():
     words = tf.ragged.constant([[[10, 11], [12]], [], [[13]]], tf.int32)
     assert_equal(
-        pack_ragged(SPECIALS, [words, words], 7),
-        pack_ragged(SPECIALS, [words.merge_dims(1, 2)] * 2, 7),
+        pack_ragged([words, words], 7),
+        pack_ragged([words.merge_dims(1, 2)] * 2, 7),
     )
 
 
@@ -89,12 +97,10 @@ def test_length_may_be_a_tensor():
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
     def packed(seq_length):
-        return pack_ragged(SPECIALS, [segment, segment], seq_length)
+        return pack_ragged([segment, segment], seq_length)
 
     for length in (3, 10):
-        assert_equal(
-            packed(length), pack_ragged(SPECIALS, [segment, segment], length)
-        )
+        assert_equal(packed(length), pack_ragged([segment, segment], length))
     with pytest.raises(tf.errors.InvalidArgumentError, match="at least 3"):
         packed(2)
 
@@ -102,12 +108,12 @@ def test_length_may_be_a_tensor():
 def test_invalid_arguments_of_packing():
     segment = tf.ragged.constant([[10], [11, 12]], tf.int32)
     with pytest.raises(ValueError, match="1 or 2 ragged tensors, not of 3"):
-        pack_ragged(SPECIALS, [segment] * 3, 8)
+        pack_ragged([segment] * 3, 8)
     with pytest.raises(ValueError, match="segments must be a list"):
-        pack_ragged(SPECIALS, segment, 8)
+        pack_ragged(segment, 8)
     with pytest.raises(ValueError, match=r"segments\[1\] must be ragged"):
-        pack_ragged(SPECIALS, [segment, tf.ones([2, 3], tf.int32)], 8)
+        pack_ragged([segment, tf.ones([2, 3], tf.int32)], 8)
     with pytest.raises(ValueError, match="at least 3.*not 2"):
-        pack_ragged(SPECIALS, [segment, segment], 2)
+        pack_ragged([segment, segment], 2)
     with pytest.raises(tf.errors.InvalidArgumentError, match="same batch"):
-        pack_ragged(SPECIALS, [segment, segment[:1]], 8)
+        pack_ragged([segment, segment[:1]], 8)
