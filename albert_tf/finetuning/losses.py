@@ -29,9 +29,12 @@ class BatchLoss(abc.ABC):
         """Returns the model's inputs; by default, those of `INPUTS`."""
         return {name: batch[name] for name in self.INPUTS}
 
-    @abc.abstractmethod
     def weight(self, batch: Batch) -> tf.Tensor:
-        """Returns the batch's share of the denominator, a float32 scalar."""
+        """Returns the batch's share of the denominator, a float32 scalar.
+
+        By default, it is the number of rows in the batch.
+        """
+        return tf.cast(tf.shape(batch["input_mask"])[0], tf.float32)
 
     def count(self, batch: Batch) -> tf.Tensor:
         """Returns the denominator of metrics; by default, the weight."""

@@ -147,10 +147,6 @@ class EmbeddingLoss(BatchLoss):
     def __init__(self, temperature: float = 0.05):
         self._temperature = temperature
 
-    def weight(self, batch):
-        """Returns the number of examples."""
-        return tf.cast(tf.shape(batch[TEXT_HASHES])[0], tf.float32)
-
     def inputs(self, batch):
         """Returns rows of texts, those of an example one after the other."""
         rows = {}

@@ -220,15 +220,7 @@ class AlbertQuestionAnswering(TaskModel):
 _NO_LOGIT = -1e30
 
 
-class _WindowLoss(BatchLoss):
-    """A mean over the windows of a batch."""
-
-    def weight(self, batch):
-        """Returns the number of windows."""
-        return tf.cast(tf.shape(batch["input_mask"])[0], tf.float32)
-
-
-class SpanLoss(_WindowLoss):
+class SpanLoss(BatchLoss):
     """Mean cross-entropy of start and end positions, for head "v1".
 
     The batch has the encoder's inputs, and `start_positions` and
@@ -266,7 +258,7 @@ class SpanLoss(_WindowLoss):
         }
 
 
-class JointSpanLoss(_WindowLoss):
+class JointSpanLoss(BatchLoss):
     """The original's loss for SQuAD 2.0, for head "joint".
 
     Half the sum of three means: the negative log-likelihood of the start, that
