@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
-import importlib.util
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_package
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,13 +82,7 @@ _HUGGING_FACE: dict[str, tuple[tuple[str, str | None], ...]] = {
     "squad2.0": (("rajpurkar/squad_v2", None),),
     "race": tuple(("ehovy/race", group) for group in ("middle", "high")),
 }
-_INSTALL = {
-    "tfds": (
-        "tensorflow_datasets",
-        "pip install tensorflow-datasets importlib_resources",
-    ),
-    "huggingface": ("datasets", "pip install datasets"),
-}
+_PACKAGES = {"tfds": "tensorflow_datasets", "huggingface": "datasets"}
 # Marks a folder of splits that `DatasetDict.save_to_disk` wrote.
 _SAVED = "dataset_dict.json"
 
@@ -136,11 +128,7 @@ class NamedSplit:
             )
         if self.data is not None and not os.path.isdir(self.data):
             raise InputError(f"data={os.fspath(self.data)}: no such folder")
-        package, command = _INSTALL[self.source]
-        if importlib.util.find_spec(package) is None:
-            raise InputError(
-                f"from={self.source!r} needs the package {package}: {command}"
-            )
+        self._library()  # Raises if it is not installed.
 
     def __str__(self) -> str:
         names = ", ".join(name for name, _ in self._datasets())
@@ -186,7 +174,7 @@ class NamedSplit:
         Raises:
           InputError: if a dataset cannot be loaded.
         """
-        library = importlib.import_module(_INSTALL[self.source][0])
+        library = self._library()
         load = self._load_tfds if self.source == "tfds" else self._load_hub
         loaded = []
         for display_name, name in self._datasets():
@@ -201,6 +189,10 @@ class NamedSplit:
                     f"{reason[:200]}); give the task's files"
                 ) from error
         return loaded
+
+    def _library(self) -> ModuleType:
+        purpose = f"datasets with from={self.source!r}"
+        return import_package(_PACKAGES[self.source], purpose)
 
     def _load_tfds(
         self, tfds: ModuleType, name: str, location: str

@@ -581,4 +581,4 @@ def test_library_that_is_not_installed(folder, source, capfd):
     command = f"finetune --task=sst2 --init_from=start --from={source}"
     assert main([*command.split(), "--output=new"]) == 2
     error = capfd.readouterr().err
-    assert f"needs the package {PACKAGES[source]}: pip" in error
+    assert f"need {PACKAGES[source]}, which cannot be imported" in error
