@@ -251,19 +251,13 @@ def task_calibration(
 def _calibration_examples(
     task_type: TaskType, patterns: PathPatterns
 ) -> Iterator[Any]:
-    """Yields unlabelled examples from text files or files of the task."""
+    """Reads unlabelled examples from text files or files of the task."""
+    bad = BadExamples("stop")
     if reads_lines(task_type):
-        yield from examples_from_lines(
-            task_type,
-            _text_lines(patterns),
-            "calibration_input",
-            BadExamples("stop"),
-        )
-        return
-    for path in find_text_files(patterns):
-        yield from read_examples(
-            task_type, path, bad=BadExamples("stop"), labelled=False
-        )
+        lines = _text_lines(patterns)
+        return examples_from_lines(task_type, lines, "calibration_input", bad)
+    files = find_text_files(patterns)
+    return read_examples(task_type, files, bad=bad, labelled=False)
 
 
 def _text_lines(patterns: PathPatterns) -> Iterator[str]:

@@ -260,7 +260,7 @@ def _examples(
     if given.input is not None:
         data.files_below([given.input])  # Raises if it does not exist.
         return data.read_examples(
-            task_type, given.input, bad=bad, labelled=given.score
+            task_type, [given.input], bad=bad, labelled=given.score
         )
     lines = standard_input_lines(bad.report)
     return examples_from_lines(task_type, lines, STANDARD_INPUT, bad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import sys
@@ -56,29 +57,27 @@ def find_split(
 
 
 def read_examples(
-    task_type: TaskType,
-    source: Source,
-    *,
-    bad: BadExamples,
-    labelled: bool,
-    training: bool = False,
+    task_type: TaskType, sources: Sequence[Source], **settings: Any
 ) -> Iterator[Any]:
-    """Reads the examples of a file, a folder or a dataset from a library.
+    """Reads the examples of files, folders or datasets from libraries.
 
     Args:
       task_type: the task.
-      source: the file, folder or split.
-      bad, labelled, training: see `TaskType.read_examples`.
+      sources: the files, folders or splits.
+      settings: see `TaskType.read_examples`.
 
     Raises:
-      InputError: if the source cannot be read.
+      InputError: if a source cannot be read.
     """
-    return task_type.read_examples(
-        source.rows if isinstance(source, NamedSplit) else source,
-        bad=bad,
-        labelled=labelled,
-        training=training,
-    )
+    # Called at once, as task types may check a source before they read it.
+    examples = [
+        task_type.read_examples(
+            source.rows if isinstance(source, NamedSplit) else source,
+            **settings,
+        )
+        for source in sources
+    ]
+    return itertools.chain.from_iterable(examples)
 
 
 def files_below(sources: Sequence[Source]) -> list[pathlib.Path]:
@@ -150,12 +149,8 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
     """
     identity = _identity(task_type, files.train, files.on_bad_example)
     bad = BadExamples(files.on_bad_example)
-    examples = (
-        example
-        for source in files.train
-        for example in read_examples(
-            task_type, source, bad=bad, labelled=True, training=True
-        )
+    examples = read_examples(
+        task_type, files.train, bad=bad, labelled=True, training=True
     )
     train = task_type.features(examples, labelled=True)
     _print_skipped(bad.summary(), files.train)
@@ -195,11 +190,7 @@ def labelled_examples(
     """
     bad = BadExamples(on_bad_example)
     files_below(sources)  # Raises an error if one does not exist.
-    examples = [
-        example
-        for source in sources
-        for example in read_examples(task_type, source, bad=bad, labelled=True)
-    ]
+    examples = [*read_examples(task_type, sources, bad=bad, labelled=True)]
     _print_skipped(bad.summary(), sources)
     if not examples:
         raise InputError(

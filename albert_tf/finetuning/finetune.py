@@ -118,9 +118,8 @@ def task_and_files(config: FinetuneConfig) -> tuple[TaskConfig, TaskFiles]:
     if task_type.learns_labels:
         labels = {
             label
-            for source in train
             for example in read_examples(
-                task_type, source, bad=bad, labelled=True
+                task_type, train, bad=bad, labelled=True
             )
             for label in example.labels
         }

@@ -214,12 +214,8 @@ def _baselines(
 
     # Bad examples have been reported when the features were made.
     bad = BadExamples(files.on_bad_example)
-    training = (
-        example
-        for source in files.train
-        for example in read_examples(
-            task_type, source, bad=bad, labelled=True, training=True
-        )
+    training = read_examples(
+        task_type, files.train, bad=bad, labelled=True, training=True
     )
     return task_type.baselines(training, dev.scored, word_embeddings)
 

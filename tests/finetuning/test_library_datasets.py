@@ -41,7 +41,7 @@ def read(source, labelled=True, **named):
     assert all(file.is_file() for file in split.files)
     task_type = make_task_type(known_task(split.task))
     return list(
-        read_examples(task_type, split, bad=BadExamples(), labelled=labelled)
+        read_examples(task_type, [split], bad=BadExamples(), labelled=labelled)
     )
 
 

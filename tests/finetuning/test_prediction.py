@@ -63,7 +63,7 @@ def read(describe, task_files):
         return list(
             read_examples(
                 task_type,
-                task_files[kind],
+                [task_files[kind]],
                 bad=BadExamples(),
                 labelled=labelled,
             )

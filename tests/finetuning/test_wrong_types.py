@@ -1,5 +1,6 @@
 """Files of examples with values of every wrong type: skipped, or bad input."""
 
+import dataclasses
 import json
 
 import pytest
@@ -111,7 +112,7 @@ def test_values_of_wrong_types(name, tmp_path):
     task_type = task_type_of(task, path)
     path.write_text(write(right))
     read = [
-        len(list(read_examples(task_type, path, bad=bad, labelled=labelled)))
+        len([*read_examples(task_type, [path], bad=bad, labelled=labelled)])
         for bad in [BadExamples("stop")]
         for labelled in (True, False)
     ]
@@ -122,7 +123,7 @@ def test_values_of_wrong_types(name, tmp_path):
             for labelled in (True, False):
                 examples = read_examples(
                     task_type,
-                    path,
+                    [path],
                     bad=BadExamples(on_bad),
                     labelled=labelled,
                     training=labelled,
@@ -133,3 +134,11 @@ def test_values_of_wrong_types(name, tmp_path):
                 task_type, [line], "standard input", BadExamples()
             )
             assert "\n" not in error_of(examples), value
+
+
+def test_sources_are_checked_before_they_are_read():
+    # `predict` reads when it has loaded the models.
+    task = dataclasses.replace(known_task("race"), source={"reader": "absent"})
+    task_type = make_task_type(task)
+    with pytest.raises(InputError, match="reader='absent' must be one of"):
+        read_examples(task_type, ["f"], bad=BadExamples(), labelled=False)

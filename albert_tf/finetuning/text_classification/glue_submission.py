@@ -78,7 +78,7 @@ def write_submissions(
             )
     for name, (task_type, test_set) in test_sets:
         target = pathlib.Path(folder) / name
-        examples = read_examples(task_type, test_set, bad=bad, labelled=False)
+        examples = read_examples(task_type, [test_set], bad=bad, labelled=False)
         _write(predictor, task_type.task_config.labels, examples, target)
         yield target
 
