@@ -6,7 +6,13 @@ import time
 
 import pytest
 
-from albert_tf.training.logging import MetricsLog, read_events, read_metrics
+from albert_tf.training.config import TrainingConfig
+from albert_tf.training.logging import (
+    MetricsLog,
+    TrainingLog,
+    read_events,
+    read_metrics,
+)
 from albert_tf.training.progress import Progress
 
 
@@ -181,3 +187,18 @@ def test_time_left_forgets_the_first_report_and_counts_evaluations(
     left = [line.split(", ")[-1] for line in train]
     # 990 steps of 10 s; 980 and 970 of 2 s.
     assert left == ["2:45:00 left", "32:40 left", "32:20 left"]
+
+
+@pytest.mark.parametrize("chief", [True, False])
+def test_only_the_chief_logs(chief, tmp_path, capsys):
+    config = TrainingConfig(num_train_steps=9)
+    with contextlib.closing(TrainingLog(config, tmp_path, 0, chief)) as log:
+        log.advance(3)
+        log.end_at(5)
+        log.note("a line")
+        log.report(3, "train", METRICS)
+    shown = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in shown] == (
+        ["a line", "step 3/5"] if chief else []
+    )
+    assert bool([*tmp_path.iterdir()]) == chief
