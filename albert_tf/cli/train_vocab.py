@@ -89,11 +89,11 @@ def _find_sources(
         files = find_corpus_files(corpora, text.data_dir)
         return files, {corpus.name: corpus.weight for corpus in corpora}
     sources: dict[str, list[TextPath]] = {}
-    for pattern in filter(None, split_patterns(text.input)):
+    for pattern in split_patterns(text.input):
         seen = set().union(*sources.values())
         found = find_text_files([pattern], text.data_dir)
         sources[pattern] = [path for path in found if path not in seen]
-    return sources or {"": find_text_files(text.input)}, {}
+    return sources, {}
 
 
 CONFIGS = (TextConfig, OutputFlags, VocabularyConfig)

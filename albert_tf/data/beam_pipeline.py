@@ -100,20 +100,23 @@ def _create(
     beam_options = import_package(
         "apache_beam.options.pipeline_options", _PURPOSE
     )
-    if corpora := parse_corpora(config.input):
-        return create_mixture(
-            config, corpora, lambda part: _create(part, limits, flags)
-        )
-    files = find_text_files(config.input, config.data_dir)
-    groups = list(group_files(files, limits))
     output = os.fspath(config.output)
-    if tf.io.gfile.exists(output) and (
-        not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output)
+    corpora = parse_corpora(config.input)
+    # A mixture without its manifest goes on after the corpora that it has.
+    old = os.path.join(output, MANIFEST_NAME) if corpora else output
+    if tf.io.gfile.exists(old) and (
+        not tf.io.gfile.isdir(old) or tf.io.gfile.listdir(old)
     ):
         raise InputError(
             f"output {output}: exists and is not empty, and a pipeline does "
             "not replace data; name another folder, or remove it"
         )
+    if corpora:
+        return create_mixture(
+            config, corpora, lambda part: _create(part, limits, flags)
+        )
+    files = find_text_files(config.input, config.data_dir)
+    groups = list(group_files(files, limits))
     try:
         pipeline = beam.Pipeline(options=beam_options.PipelineOptions(flags))
     except (ImportError, ValueError) as error:  # No such runner, or flag.

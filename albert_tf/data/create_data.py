@@ -98,6 +98,7 @@ def create_pretraining_data(
 def _create(
     config: PretrainingDataConfig, limits: Limits, progress: bool = False
 ) -> dict[str, Any]:
+    folder = local_path(config.output)
     if corpora := parse_corpora(config.input):
         return create_mixture(
             config, corpora, lambda part: _create(part, limits, progress)
@@ -105,7 +106,6 @@ def _create(
     if config.sentence_order != "none":
         check_packages()
     files = find_text_files(config.input, config.data_dir)
-    folder = local_path(config.output)
     groups = list(group_files(files, limits))
     contents = tokenizer_files(config.tokenizer)
     num_shards, needed = plan_shards(config, groups, limits)

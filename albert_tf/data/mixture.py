@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
-import pathlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.data.data_config import PretrainingDataConfig
@@ -20,17 +20,19 @@ from albert_tf.data.manifest import (
     describe_tokenizer,
     find_manifest,
     is_mixture,
+    package_versions,
     serialize_manifest,
 )
-from albert_tf.data.text_files import TextPath, find_text_files
-from albert_tf.errors import InputError
-from albert_tf.files import (
-    PathPatterns,
-    local_path,
-    split_patterns,
-    write_atomically,
+from albert_tf.data.text_files import (
+    TextPath,
+    find_text_files,
+    is_folder,
+    list_folder,
 )
-from albert_tf.input_files import exists
+from albert_tf.data.tfds import PREFIX, is_tfds_file
+from albert_tf.errors import InputError
+from albert_tf.files import PathPatterns, split_patterns, write_atomically
+from albert_tf.input_files import exists, read_bytes
 
 # Names and weights have no slash or colon, so URLs and Windows paths that
 # contain a "=" do not match.
@@ -167,7 +169,7 @@ def create_mixture(
 
     Args:
       config: the settings, in which `input` and `output` are replaced for each
-        corpus.
+        corpus, and settings that its files do not use are left out.
       corpora: names, weights and patterns of the text.
       create: function that creates a data set and returns its manifest.
 
@@ -178,35 +180,62 @@ def create_mixture(
       InputError: See `create_pretraining_data`; also if a file belongs to two
         corpora, or the output folder contains other files.
     """
-    folder = local_path(config.output)
+    folder = os.fspath(config.output)
     files = find_corpus_files(corpora, config.data_dir)
     _check_folder(folder, files, config.overwrite)
-    folder.mkdir(parents=True, exist_ok=True)
-    manifest_file = folder / MANIFEST_NAME
-    # It is removed while the data sets that it lists change.
-    before = manifest_file.read_bytes() if manifest_file.exists() else None
-    manifest_file.unlink(missing_ok=True)
-    manifests: dict[str, dict[str, Any]] = {}
+    configs = {}
     for corpus in corpora:
-        corpus_config = dataclasses.replace(
-            config, input=[corpus.pattern], output=folder / corpus.name
-        )
-        finished = None
-        if not config.overwrite:
-            finished = _find_finished(corpus_config, files[corpus.name])
-        try:
-            manifests[corpus.name] = finished or create(corpus_config)
-        except BaseException as error:
-            if before is not None and not manifests:
-                write_atomically(manifest_file, before)  # Nothing has changed.
-            if isinstance(error, InputError):
-                raise InputError(f"corpus {corpus.name}: {error}") from None
-            raise
+        with _named(corpus):
+            configs[corpus] = _corpus_config(config, corpus, files[corpus.name])
+    manifest_file = os.path.join(folder, MANIFEST_NAME)
+    before = read_bytes(manifest_file) if exists(manifest_file) else None
+    if before is not None:
+        # It is missing while the data sets that it lists change. (Beam, which
+        # writes remote folders, replaces none.)
+        os.unlink(manifest_file)
+    manifests: dict[str, dict[str, Any]] = {}
+    try:
+        for corpus, its in configs.items():
+            finished = None
+            if before is None:  # Otherwise all are replaced.
+                finished = _find_finished(its, files[corpus.name])
+            with _named(corpus):
+                manifests[corpus.name] = finished or create(its)
+    except BaseException:
+        if before is not None and not manifests:
+            write_atomically(manifest_file, before)  # Nothing has changed.
+        raise
     manifest = build_mixture_manifest(
         {corpus.name: corpus.weight for corpus in corpora}, manifests
     )
     write_atomically(manifest_file, serialize_manifest(manifest))
     return manifest
+
+
+@contextlib.contextmanager
+def _named(corpus: Corpus) -> Iterator[None]:
+    """Names a corpus in the errors of the block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"corpus {corpus.name}: {error}") from None
+
+
+def _corpus_config(
+    config: PretrainingDataConfig, corpus: Corpus, files: Iterable[TextPath]
+) -> PretrainingDataConfig:
+    """Returns the settings of a corpus, with the defaults of those not used."""
+    defaults: dict[str, Any] = {}
+    if not corpus.pattern.startswith(PREFIX):
+        defaults["data_dir"] = None
+    if config.text_format != "jsonl" and not any(map(is_tfds_file, files)):
+        defaults["text_field"] = "text"
+    return dataclasses.replace(
+        config,
+        input=[corpus.pattern],
+        output=os.path.join(os.fspath(config.output), corpus.name),
+        **defaults,
+    )
 
 
 def build_mixture_manifest(
@@ -270,16 +299,14 @@ def find_corpus_files(
     return files
 
 
-def _check_folder(
-    folder: pathlib.Path, names: Iterable[str], overwrite: bool
-) -> None:
+def _check_folder(folder: str, names: Iterable[str], overwrite: bool) -> None:
     """Raises an error if the output folder has files other than corpora."""
-    if not folder.exists():
+    if not exists(folder):
         return
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError(f"output {folder}: is a file; name a folder")
     # Hidden folders are the progress of interrupted runs.
-    present = {path.name for path in folder.iterdir() if path.name[0] != "."}
+    present = {name for name in list_folder(folder) if name[0] != "."}
     if find_manifest(folder, mixtures=True) and not overwrite:
         raise InputError(
             f"output {folder}: already holds a finished data set; choose "
@@ -309,6 +336,11 @@ def _find_finished(
     found = {name: manifest["settings"].get(name) for name in settings}
     same = (
         found == settings
+        # To replace data may be to make them with another version.
+        and (
+            not config.overwrite
+            or manifest.get("versions") == package_versions()
+        )
         and manifest["tokenizer"] == describe_tokenizer(config.tokenizer)
         and manifest["inputs"] == describe_inputs(files)
     )

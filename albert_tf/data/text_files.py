@@ -121,18 +121,18 @@ def find_text_files(
             raise InputError(
                 f"input {pattern}: no such file; check the path or the pattern"
             )
-        matches = [path for path in matches if not _is_folder(path)]
+        matches = [path for path in matches if not is_folder(path)]
         if not matches:
             raise InputError(
                 f"input {pattern}: only folders match; name the files, e.g. "
                 f"{os.path.join(pattern, '*')}"
             )
         for path in matches:
-            if not is_remote(path):
+            is_local = not is_remote(path)
+            if is_local:
                 check_regular(path)
             if size_of(path) == 0:
                 raise InputError(f"input {path}: the file is empty; remove it")
-            is_local = not is_remote(path)
             file = pathlib.Path(path) if is_local else path
             key = os.path.realpath(path) if is_local else path
             files.setdefault(key, file)
@@ -153,10 +153,19 @@ def _match(pattern: str) -> list[str]:
     return _remote(pattern, lambda gfile: sorted(gfile.glob(pattern)))
 
 
-def _is_folder(path: str) -> bool:
+def is_folder(path: str) -> bool:
+    """Returns whether a local or remote path is a folder."""
     if not is_remote(path):
         return os.path.isdir(path)
     return _remote(path, lambda gfile: gfile.isdir(path))
+
+
+def list_folder(path: str) -> list[str]:
+    """Returns the names in a local or remote folder."""
+    if not is_remote(path):
+        return os.listdir(path)
+    names = _remote(path, lambda gfile: gfile.listdir(path))
+    return [name.rstrip("/") for name in names]  # Folders may end with one.
 
 
 def size_of(path: Path) -> int:

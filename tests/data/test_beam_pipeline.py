@@ -199,6 +199,26 @@ def test_remote_input_and_output(make, corpus):
 
 
 @pytest.mark.beam
+def test_a_remote_mixture(make, corpus):
+    patterns = f"wiki=3:{corpus}/a.txt,books=1:{corpus}/b.txt.gz"
+    local = make("local", input=patterns)
+    expected = create_data.create_pretraining_data(local)
+    folder = "ram://b/mixture"
+    config = make(folder, input=patterns, overwrite=True)
+    assert beam_pipeline.create_with_beam(config, "DirectRunner") == expected
+    for name in ("wiki", "books"):
+        found = contents(f"{folder}/{name}")
+        assert found == contents(local.output / name)
+    with pytest.raises(InputError, match="does not replace data"):
+        beam_pipeline.create_with_beam(config, "DirectRunner")
+    # As if it had been killed while it made the second one.
+    tf.io.gfile.remove(f"{folder}/manifest.json")
+    tf.io.gfile.rmtree(f"{folder}/books")
+    assert beam_pipeline.create_with_beam(config, "DirectRunner") == expected
+    assert contents(f"{folder}/books") == contents(local.output / "books")
+
+
+@pytest.mark.beam
 def test_the_command(make, corpus, small_tokenizer, tmp_path, capsys):
     for name, content in tokenizer_files(small_tokenizer).items():
         (tmp_path / name).write_bytes(content)

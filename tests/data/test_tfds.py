@@ -9,6 +9,7 @@ import pytest
 from albert_tf.cli.main import main
 from albert_tf.data.data_config import TextConfig
 from albert_tf.data.documents import read_corpus
+from albert_tf.data.manifest import read_manifest
 from albert_tf.data.text_files import find_text_files
 from albert_tf.data.tfds import find_tfds_files
 from albert_tf.errors import InputError
@@ -160,6 +161,20 @@ def test_damaged_files_are_named(data_sets, tmp_path):
         (tmp_path / file.name).write_bytes(content)
     with pytest.raises(InputError, match=f"{path.name}: could not be read"):
         documents_of(str(tmp_path / path.name))
+
+
+def test_a_mixture_with_other_files(data_sets, corpus, create):
+    folder, manifest = create(
+        input=f"toy=1:tfds:toy/tfrecord,other=1:{corpus}/a.txt",
+        data_dir=os.fspath(data_sets),
+        text_field="body",
+        encoding_errors="replace",
+        masking="dynamic",
+        sentence_order="none",
+    )
+    assert [x["documents"] for x in manifest["corpora"]] == [7, 70]
+    settings = read_manifest(folder / "other")["settings"]
+    assert settings["text_field"] == "text"
 
 
 def test_commands(data_sets, tmp_path, small_tokenizer, create):

@@ -2,12 +2,21 @@
 
 import itertools
 import json
+import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import record_batches, record_order, records
+from albert_tf.data import (
+    create_data,
+    mixture,
+    record_batches,
+    record_order,
+    records,
+    text_files,
+)
+from albert_tf.data.manifest import read_manifest
 from albert_tf.data.mixture import parse_corpora, plain_patterns
 from albert_tf.data.record_order import compute_quotas, describe_mixture
 from albert_tf.data.records import open_records
@@ -298,6 +307,64 @@ def test_an_interrupted_mixture_keeps_its_finished_corpora(
     changed = make_mixture(seed=5, overwrite=True)[1]
     assert changed["corpora"][0]["tokens"] == manifest["corpora"][0]["tokens"]
     assert contents(folder / "books") != before
+
+
+def test_an_interrupted_replacement_keeps_its_finished_corpora(
+    make_mixture, contents, monkeypatch, tmp_path
+):
+    folder, _ = make_mixture()
+    create = create_data._write_shards
+
+    def fail(config, *rest):
+        if os.fspath(config.output).endswith("books"):
+            raise KeyboardInterrupt
+        create(config, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(create_data, "_write_shards", fail)
+        with pytest.raises(KeyboardInterrupt):
+            make_mixture(seed=5, overwrite=True)
+    wiki = (folder / "wiki").stat().st_ino
+    _, manifest = make_mixture(seed=5, overwrite=True)
+    assert (folder / "wiki").stat().st_ino == wiki
+    assert manifest == make_mixture("other", seed=5)[1]
+    assert contents(folder / "books") == contents(tmp_path / "other" / "books")
+    # A finished one is replaced, as is what another version has made.
+    make_mixture(seed=5, overwrite=True)
+    replaced = (folder / "wiki").stat().st_ino
+    assert replaced != wiki
+    (folder / "manifest.json").unlink()
+    monkeypatch.setattr(mixture, "package_versions", dict)
+    make_mixture(seed=5, overwrite=True)
+    assert (folder / "wiki").stat().st_ino != replaced
+
+
+def test_settings_that_only_some_corpora_use(
+    make_mixture, corpus, contents, monkeypatch
+):
+    """tests/data/test_tfds.py has the same with a real data set."""
+    found = {"tfds:toy": [corpus / "a.txt"]}
+    monkeypatch.setattr(
+        text_files, "find_tfds_files", lambda name, _: found[name]
+    )
+    monkeypatch.setattr(
+        mixture, "is_tfds_file", lambda path: path == corpus / "a.txt"
+    )
+    patterns = f"wiki=1:tfds:toy,books=1:{corpus}/b.txt.gz"
+    settings = {"text_field": "body", "data_dir": "/data"}
+    folder, _ = make_mixture(input=patterns, **settings)
+    fields = [
+        read_manifest(folder / name)["settings"]["text_field"]
+        for name in ("wiki", "books")
+    ]
+    assert fields == ["body", "text"]
+    # Such files by another name need their setting.
+    before = contents(folder)
+    patterns = f"books=1:{corpus}/b.txt.gz,wiki=1:{corpus}/a.txt,x=1:tfds:x"
+    found["tfds:x"] = [corpus / "c.txt"]
+    with pytest.raises(InputError, match="^corpus wiki: text_field='body' mus"):
+        make_mixture(input=patterns, overwrite=True, **settings)
+    assert contents(folder) == before
 
 
 def test_bad_input_leaves_an_old_mixture_as_it_is(
