@@ -312,7 +312,9 @@ def check_counts(
         if count["pairs" if needs_pairs else "instances"]:
             continue
         if num_documents == 0:
-            raise InputError("input: no sentence has a token")
+            raise InputError(
+                "input: no sentence has a token; name files with text"
+            )
         if count["documents"] == 0:
             raise InputError(
                 f"heldout_fraction={config.heldout_fraction} leaves none of "

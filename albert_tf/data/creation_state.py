@@ -148,7 +148,8 @@ class CreationState:
 
     def add(self, block: BlockRecords) -> None:
         """Adds the records and statistics of the next task."""
-        if block.index // MAX_BLOCKS > self.groups_done:
+        # Groups of files without text have no block.
+        while block.index // MAX_BLOCKS > self.groups_done:
             self._finish_group()
         for shard, (lengths, records) in enumerate(block.shards):
             self.scratch[block.split].add(shard, lengths, records)
@@ -160,9 +161,10 @@ class CreationState:
         self._save_if_due()
 
     def finish_text(self, num_groups: int) -> None:
-        """Marks the last group as done."""
+        """Marks the last groups as done."""
         if self.groups_done < num_groups:
-            self._finish_group()
+            while self.groups_done < num_groups:
+                self._finish_group()
             self._save_if_due()
 
     def _finish_group(self) -> None:

@@ -6,12 +6,15 @@ import collections
 import dataclasses
 import hashlib
 import io
+import itertools
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 
 import sentencex
 
 from albert_tf.data.data_config import ReadingConfig
 from albert_tf.data.text_files import (
+    BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
     TextPath,
     TextSlice,
@@ -28,6 +31,7 @@ _Line = tuple[int, int, str]
 
 # Name -> description of oddities of a text that is otherwise read as usual.
 ODDITIES = {
+    "blank_files": "files without text, skipped",
     "invalid_utf8": "U+FFFD in place of bytes that are not UTF-8",
     "nul_characters": "NUL characters, kept as text",
     "control_pieces": "special tokens spelled out, kept as text",
@@ -37,6 +41,14 @@ ODDITIES = {
 # time and a file without a blank line is a single document. War and Peace has
 # 3.2 million characters.
 MAX_DOCUMENT_CHARACTERS = 4_000_000
+
+# Longer paragraphs are segmented in parts: sentencex takes a time that is
+# quadratic in the length of Chinese or Japanese text.
+_MAX_SEGMENTED = 16_000
+
+# Scripts without spaces between words whose letters are not wide, as the names
+# of their characters begin.
+_UNSPACED = ("THAI ", "LAO ", "KHMER ", "MYANMAR ")
 
 
 def read_documents(
@@ -55,10 +67,11 @@ def read_documents(
         TensorFlow Datasets, an example is a document, split as in "jsonl".
       config: how other files are read; default: `ReadingConfig()`. The
         paragraphs of all formats but "lines" are split into sentences by the
-        sentencex library. In "prose", a form feed ends a document, too. In
-        "wikiextractor", every line between `<doc ...>` and `</doc>` is a
-        paragraph; in "jsonl", every line of a text, and blank texts are
-        skipped.
+        sentencex library. In "prose", a form feed ends a document, too, and the
+        lines of a paragraph are joined by spaces, but not between characters of
+        Chinese, Japanese, Thai, Lao, Khmer or Burmese. In "wikiextractor",
+        every line between `<doc ...>` and `</doc>` is a paragraph; in "jsonl",
+        every line of a text, and blank texts are skipped.
       counts: the numbers of invalid characters that were replaced and of NUL
         characters, which are kept, are added to its `invalid_utf8` and
         `nul_characters`.
@@ -68,17 +81,30 @@ def read_documents(
       empty. Documents of more than `MAX_DOCUMENT_CHARACTERS` are split.
 
     Raises:
-      InputError: If the file cannot be read or contains no text, or a line is
-        not UTF-8 or, in "jsonl", has no text. The message has the number of the
-        line.
+      InputError: If the file cannot be read, is not a text file or contains no
+        text, or a line is not UTF-8 or, in "jsonl", has no text. The message
+        has the number of the line.
     """
-    config = config or ReadingConfig()
+    is_blank = True
+    for document in _read(path, config or ReadingConfig(), counts):
+        yield document
+        is_blank = False
+    if is_blank and not isinstance(path, TextSlice):
+        raise InputError(f"{path}: the file contains no text; remove it")
+
+
+def _read(
+    path: Path | TextSlice,
+    config: ReadingConfig,
+    counts: collections.Counter[str] | None,
+) -> Iterator[list[str]]:
+    """Reads the documents of a file, which may have none."""
     text_format, language = config.text_format, config.language
     if is_tfds_file(path):
         texts = read_tfds_texts(
             path, config.text_field, config.encoding_errors, counts
         )
-        return _documents(_sentences_of_texts(texts, language), path, counts)
+        return _documents(_sentences_of_texts(texts, language), counts)
     lines = read_lines(
         path,
         whole=text_format == "jsonl",
@@ -90,11 +116,11 @@ def read_documents(
     elif text_format == "prose":
         sentences = _sentences_of_prose(lines, language)
     elif text_format == "wikiextractor":
-        sentences = _sentences_of_wikiextractor(lines, language)
+        sentences = _sentences_of_wikiextractor(lines, path, language)
     else:
         texts = _texts_of_jsonl(lines, path, config.text_field)
         sentences = _sentences_of_texts(texts, language)
-    return _documents(sentences, path, counts)
+    return _documents(sentences, counts)
 
 
 def read_corpus(
@@ -102,9 +128,17 @@ def read_corpus(
     config: ReadingConfig,
     counts: collections.Counter[str] | None = None,
 ) -> Iterator[list[str]]:
-    """Reads the documents of files in order; see `read_documents`."""
+    """Reads the documents of files in order; see `read_documents`.
+
+    Files without text are skipped, and counted as `blank_files`.
+    """
     for path in files:
-        yield from read_documents(path, config, counts)
+        is_blank = True
+        for document in _read(path, config, counts):
+            yield document
+            is_blank = False
+        if is_blank and counts is not None and not isinstance(path, TextSlice):
+            counts["blank_files"] += 1
 
 
 def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
@@ -115,14 +149,11 @@ def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _documents(
-    sentences: Iterable[str | None],
-    path: Path | TextSlice,
-    counts: collections.Counter[str] | None,
+    sentences: Iterable[str | None], counts: collections.Counter[str] | None
 ) -> Iterator[list[str]]:
     """Groups sentences into documents, which end at each None."""
     document: list[str] = []
     characters = 0
-    empty = True
     for sentence in sentences:
         if sentence:
             document.append(sentence)
@@ -133,13 +164,10 @@ def _documents(
             sentence is None or characters > MAX_DOCUMENT_CHARACTERS
         ):
             yield document
-            empty = False
             document = []
             characters = 0
     if document:
         yield document
-    elif empty and not isinstance(path, TextSlice):
-        raise InputError(f"{path}: the file contains no text; remove it")
 
 
 def _sentences_of_prose(
@@ -150,35 +178,71 @@ def _sentences_of_prose(
     for _, _, line in lines:
         for page, text in enumerate(line.split("\f")):
             if page or not text.strip():
-                yield from _split(" ".join(paragraph), language)
+                yield from _split(_join(paragraph), language)
                 paragraph, characters = [], 0
                 blank_lines += 1
             if page or blank_lines == 2:
                 yield None
             if text.strip():
                 if characters > MAX_LINE_BYTES:
-                    yield from _split(" ".join(paragraph), language)
+                    yield from _split(_join(paragraph), language)
                     paragraph, characters = [], 0
                 paragraph.append(text.strip())
                 characters += len(text)
                 blank_lines = 0
-    yield from _split(" ".join(paragraph), language)
+    yield from _split(_join(paragraph), language)
+
+
+def _join(lines: list[str]) -> str:
+    """Joins the lines of a paragraph."""
+    parts = lines[:1]
+    for before, after in itertools.pairwise(lines):
+        if not (_is_unspaced(before[-1]) and _is_unspaced(after[0])):
+            parts.append(" ")
+        parts.append(after)
+    return "".join(parts)
+
+
+def _is_unspaced(character: str) -> bool:
+    """Returns whether no space is written between this and a similar one.
+
+    So it is for ideographs, kana and their punctuation, which are wide, as CSS
+    joins lines (Text Level 3, section 4.1.3), and some scripts of Asia.
+    """
+    if character < "\u0e00":
+        return False
+    name = unicodedata.name(character, "")
+    is_wide = unicodedata.east_asian_width(character) in "FWH"
+    if is_wide:
+        return "HANGUL" not in name and unicodedata.category(character) != "So"
+    return name.startswith(_UNSPACED)
 
 
 def _sentences_of_wikiextractor(
-    lines: Iterable[_Line], language: str
+    lines: Iterable[_Line], path: Path | TextSlice, language: str
 ) -> Iterator[str | None]:
+    tagged = isinstance(path, TextSlice)  # It may have no end of a document.
+    has_text = False
     for _, start, line in lines:
         if start == 0 and line.startswith(("<doc ", "</doc>")):
+            tagged = True
             yield None
-        else:
+        elif line.strip():
+            has_text = True
             yield from _split(line.strip(), language)
+    if has_text and not tagged:
+        raise InputError(
+            f"{path}: no line begins with <doc, as in WikiExtractor's files; "
+            "read those of its --json with text_format=jsonl"
+        )
 
 
 def _texts_of_jsonl(
     lines: Iterable[_Line], path: Path, text_field: str
 ) -> Iterator[str]:
     for number, _, line in lines:
+        # Each of the files that were concatenated may have begun with one.
+        line = line.removeprefix(BYTE_ORDER_MARK)
         if not line.strip():
             continue
         source = f"{path}:{number}"
@@ -208,8 +272,21 @@ def _sentences_of_texts(
 
 
 def _split(paragraph: str, language: str) -> Iterator[str]:
-    for sentence in sentencex.segment(language, paragraph):
-        yield sentence.strip()
+    """Yields the sentences of a paragraph."""
+    start, size = 0, _MAX_SEGMENTED
+    while start < len(paragraph):
+        part = paragraph[start : start + size]
+        sentences = sentencex.segment(language, part)
+        end = len(part)
+        if start + end < len(paragraph):
+            # The last quarter is segmented again, with what follows it: it may
+            # have the beginning of a sentence, or of a quotation, which is not
+            # split.
+            while sentences and end > size * 3 // 4:
+                end -= len(sentences.pop())
+        yield from map(str.strip, sentences)
+        start += end
+        size = _MAX_SEGMENTED if sentences else 2 * size
 
 
 @dataclasses.dataclass(frozen=True)

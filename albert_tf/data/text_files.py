@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from albert_tf.data.file_formats import HEAD_BYTES, check_is_text
 from albert_tf.data.tfds import PREFIX, find_tfds_files, is_tfds_file
 from albert_tf.errors import InputError
 from albert_tf.files import Path, PathPatterns, is_remote, split_patterns
@@ -27,6 +28,8 @@ from albert_tf.input_files import (
 
 # Longer lines and paragraphs are cut at spaces into several sentences.
 MAX_LINE_BYTES = 1 << 20
+
+BYTE_ORDER_MARK = "\ufeff"
 
 # Rough ratio of the sizes of text and compressed text.
 COMPRESSION_RATIO = 3
@@ -248,10 +251,12 @@ def read_lines(
       bytes; and the line with its line end, or a piece of a long line.
 
     Raises:
-      InputError: If the file cannot be read, or a line is not UTF-8 or too
-        long. The message has the number of the line.
+      InputError: If the file cannot be read or is not a text file, or a line
+        is not UTF-8 or too long. The message has the number of the line.
     """
     with open_decompressed(path) as opened:
+        check_is_text(opened.read(HEAD_BYTES), path)
+        opened.seek(0)
         file: LineReader = opened
         if isinstance(path, TextSlice):
             file = _SliceReader(opened, path.start, path.end)
@@ -271,7 +276,7 @@ def read_lines(
                     "encoding_errors=replace"
                 ) from None
             if number == 1 and start == 0:
-                text = text.removeprefix("\ufeff")
+                text = text.removeprefix(BYTE_ORDER_MARK)
             yield number, start, text
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from albert_tf.data.data_config import ReadingConfig
-from albert_tf.data.documents import read_corpus, read_documents
+from albert_tf.data.documents import read_documents
 from albert_tf.data.text_files import find_text_files
 
 # Long documents, such as books, are split so that some parts can be held out.
@@ -48,7 +48,7 @@ def write_user_text(
     """Writes each file of the user with one sentence per line."""
     files = []
     for number, path in enumerate(find_text_files(patterns)):
-        documents = read_corpus([path], config)
+        documents = read_documents(path, config)
         files.append(_write(folder, f"{number:03}", documents))
     return files
 

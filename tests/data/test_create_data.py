@@ -211,6 +211,7 @@ def test_oddities_are_counted_and_kept_as_text(
     digests = []
     for _, manifest in found:
         assert manifest["oddities"] == {
+            "blank_files": 0,
             "invalid_utf8": 1,
             "nul_characters": 60,
             "control_pieces": 6,

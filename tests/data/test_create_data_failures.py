@@ -1,5 +1,6 @@
 """Creating data that fails or is killed leaves existing data unchanged."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -29,6 +30,23 @@ def test_bad_text_late_in_the_input_leaves_nothing(
             limits=SMALL_BLOCKS,
         )
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_files_without_text_are_skipped(create, corpus, tmp_path, workers):
+    for name in ("0", "2", "3"):
+        (tmp_path / f"{name}.txt").write_text("\n \n")
+    (tmp_path / "1.txt").write_bytes((corpus / "a.txt").read_bytes())
+    (tmp_path / "4.txt").write_bytes((corpus / "c.txt").read_bytes())
+    (tmp_path / "5.txt").write_text("\n")
+    # A group for each file.
+    limits = dataclasses.replace(SMALL_BLOCKS, group_bytes=1, save_seconds=0.0)
+    settings = {"num_workers": workers, "limits": limits}
+    _, manifest = create(input=f"{tmp_path}/*.txt", **settings)
+    assert manifest["splits"]["train"]["counts"]["documents"] == 71
+    assert manifest["oddities"]["blank_files"] == 4
+    with pytest.raises(InputError, match="no sentence has a token; name"):
+        create("none", input=f"{tmp_path}/[023].txt", **settings)
 
 
 def test_a_folder_with_data_is_an_error_unless_overwrite(

@@ -4,6 +4,7 @@ import itertools
 import json
 
 import pytest
+import sentencex
 
 from albert_tf import input_files
 from albert_tf.data import documents as documents_module
@@ -64,8 +65,9 @@ def test_jsonl(documents_of):
         ["One.", "Two by Mr. Smith.", "Three", "Four."],
         ["Nächstes.", "\0 [SEP]"],
     ]
-    lines = [json.dumps(row) for row in rows]
-    content = "\ufeff" + "\r\n".join([lines[0], "", *lines[1:]])
+    # A byte-order mark in each file that was concatenated.
+    lines = ["\ufeff" + json.dumps(row) for row in rows]
+    content = "\r\n".join([lines[0], "", *lines[1:]])
     assert documents_of(content, "jsonl") == wanted
     content = "\n".join(json.dumps({"Body": row["text"]}) for row in rows)
     assert documents_of(content, "jsonl", text_field="Body") == wanted
@@ -159,6 +161,54 @@ def test_prose_format(documents_of):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("我们在\n这里。", "我们在这里。"),
+        ("東京タワー\nです、\nまた", "東京タワーです、また"),
+        ("ｶﾞ\nｷﾞ", "ｶﾞｷﾞ"),
+        ("ภาษาที่\nไทย", "ภาษาที่ไทย"),
+        ("ພາສາ\nລາວ", "ພາສາລາວ"),
+        ("ភាសា\nខ្មែរ", "ភាសាខ្មែរ"),
+        ("မြန်မာ\nဘာသာ", "မြန်မာဘာသာ"),
+        ("我用\nKeras\n训练", "我用 Keras 训练"),
+        ("한국\n사람", "한국 사람"),
+        ("one 😀\n😀 two", "one 😀 😀 two"),
+    ],
+)
+def test_lines_of_a_paragraph_are_joined(documents_of, text, joined):
+    assert documents_of(text, "prose") == [[joined]]
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", 'Mr. Smith left "home. Really." He was (not. at) happy. '),
+        ("zh", "這是一個句子。他說：「你好。再見！」然後走了。"),
+        ("zh", "沒有句號，"),
+        ("th", "ภาษาไทย นี่คือ。"),
+    ],
+)
+def test_long_paragraphs_are_segmented_in_parts(
+    documents_of, monkeypatch, language, text
+):
+    """In parts, as the time for each is quadratic, but as if in one."""
+    repeats = 100_000 // len(text)
+    segment, lengths = sentencex.segment, []
+
+    def spy(language, part):
+        lengths.append(len(part))
+        return segment(language, part)
+
+    monkeypatch.setattr(sentencex, "segment", spy)
+    [found] = documents_of(text * repeats, "prose", language=language)
+    if "，" in text:  # A sentence of any length is one.
+        assert found == [text * repeats]
+    else:
+        assert found == [x.strip() for x in segment(language, text)] * repeats
+        assert max(lengths) <= 16_000
+
+
 def test_prose_follows_the_language(documents_of):
     text = "Er kam am 5. Mai. Dann ging er.\n"
     [german] = documents_of(text, "prose", language="de")
@@ -188,6 +238,15 @@ def test_wikiextractor_format_of_real_articles(shared):
     assert 10 < sum(len(s.split()) for s in sentences) / len(sentences) < 30
 
 
+def test_wikiextractor_format_without_tags(documents_of):
+    line = json.dumps({"id": "12", "text": "Anarchism\n\nIt is."})
+    with pytest.raises(InputError, match="text.txt: no line .*_format=jsonl"):
+        documents_of(f"{line}\n{line}\n", "wikiextractor")
+    # The rest of a file that was cut.
+    found = documents_of("The end.\n</doc>\n", "wikiextractor")
+    assert found == [["The end."]]
+
+
 def test_long_documents_are_split(documents_of, monkeypatch):
     monkeypatch.setattr(documents_module, "MAX_DOCUMENT_CHARACTERS", 10)
     found = documents_of("aaaaaa\nbbbbbb\ncc\n")
@@ -202,22 +261,21 @@ def test_reading_is_lazy(path):
         next(reader)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("blank.txt", b"\n \n", "contains no text"),
-        ("blank.txt", b"", "contains no text"),
-        ("utf16.txt", "text".encode("utf-16"), ":1: byte 1 is not UTF-8"),
-        ("plain.gz", b"text", "cannot be read: Not a gzipped file"),
-    ],
-)
-def test_unusable_files_are_named(tmp_path, name, content, message):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message) as caught:
-        list(read_documents(path))
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_file_without_text(documents_of, content):
+    with pytest.raises(InputError, match="text.txt: the file contains no text"):
+        documents_of(content)
+
+
+def test_files_without_text_are_skipped_and_counted(tmp_path):
+    for name, content in (("a", "One.\n"), ("b", "\n \n"), ("c", "Two.\n")):
+        (tmp_path / name).write_text(content)
+    counts = collections.Counter()
+    files = find_text_files(f"{tmp_path}/*")
+    found = list(read_corpus(files, ReadingConfig(), counts))
+    assert found == [["One."], ["Two."]]
+    [line] = describe_oddities(counts)
+    assert line == "text: 1 files without text, skipped"
 
 
 def blocks_of(corpus, block_bytes=5000, **settings):
