@@ -121,6 +121,15 @@ _ADVICE = {
     "html": "the download went wrong: check the address, or log in",
     "empty": "copy or download it again",
     "tf_index": "give the checkpoint's prefix, the path without .index",
+    "hdf5": (
+        "HDF5 files are read in KerasHub's presets only: load those of "
+        "save_weights with load_weights, and save a tf_model.h5 of "
+        "transformers as safetensors"
+    ),
+    "zip": (
+        "unpack it and give its folder, or load a .keras file with "
+        "keras.saving.load_model and save the model with save_pretrained"
+    ),
 }
 
 _HEAD = 4096

@@ -43,7 +43,7 @@ def resolve(name: str, *, revision: str | None = None) -> str:
         kaggle.com; or one of the eight legacy names such as
         "albert-base-v2".
       revision: a branch, tag or commit of a Hugging Face repository; "main"
-        if None.
+        if None. Only for these.
 
     Returns:
       `name` itself if it is local, or else a folder of the package or in the
@@ -56,13 +56,14 @@ def resolve(name: str, *, revision: str | None = None) -> str:
         and the checkpoint is not cached.
     """
     name = os.fspath(name)
-    if os.path.exists(name) or os.path.isfile(f"{name}.index"):
-        return name
-    if (folder := local_or_packaged(name)) != name:
+    is_local = os.path.exists(name) or os.path.isfile(f"{name}.index")
+    folder = name if is_local else local_or_packaged(name)
+    if is_local or folder != name:
         if revision is not None:
+            what = "a local path" if is_local else "part of albert_tf"
             raise InputError(
                 f"revision={revision!r} is for Hugging Face, but {name} is "
-                "part of albert_tf; leave it out"
+                f"{what}; leave it out"
             )
         return folder
     handle = _handle_of_address(name) if "://" in name else name

@@ -75,6 +75,16 @@ def is_keras_hub_config(values: dict[str, Any]) -> bool:
     return values.get("class_name") == "AlbertBackbone"
 
 
+def is_preset(folder: pathlib.Path) -> bool:
+    """Returns whether a folder has the `config.json` of an ALBERT preset.
+
+    Raises:
+      InputError: if it cannot be read.
+    """
+    path = folder / CONFIG_FILE
+    return path.exists() and is_keras_hub_config(read_json(path))
+
+
 def open_keras_hub(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     """Opens the folder of a preset: a backbone, and possibly a task."""
     config = _backbone_config(

@@ -26,6 +26,9 @@ from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _TOKENIZER_FILES = (".model", ".spm", ".txt")
 _HF_CONFIG = huggingface.CONFIG_FILE
+_SAVED_MODEL = "saved_model.pb"
+# The kinds of files to expect.
+_KINDS = ("safetensors", "torch_zip", "tf_index", "tar_gz")
 # Formats that always include a config.
 _WITH_CONFIG = ("Hugging Face", "KerasHub", "training run")
 
@@ -123,10 +126,6 @@ def open_fine_tuned(
 
 def _open_folder(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     folder = run_folder.fine_tuned_model(folder) or folder
-    if (folder / "saved_model.pb").exists():
-        from albert_tf.interop.saved_model import open_saved_model
-
-        return open_saved_model(folder, options)
     if run_folder.is_run_folder(folder):
         return run_folder.open_run_checkpoint(folder, options)
     config_file = folder / _HF_CONFIG
@@ -136,6 +135,9 @@ def _open_folder(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
             return keras_hub.open_keras_hub(folder, options)
         if huggingface.find_weights(folder) is not None:
             return huggingface.open_huggingface(folder, options)
+    # Not before the model of `save_pretrained`, which may be beside it.
+    if (folder / _SAVED_MODEL).exists():
+        return _open_saved_model(folder, options)
     prefix = google.find_checkpoint(folder)
     if prefix is not None:
         return _open_prefix(prefix, options)
@@ -171,19 +173,19 @@ def _open_file(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
         )
     if kind in ("safetensors", "torch_zip", "torch_legacy"):
         return huggingface.open_huggingface(path, options)
-    if kind == "hdf5" and path.name in (
-        keras_hub.BACKBONE_FILE,
-        keras_hub.TASK_FILE,
-    ):
+    files = (keras_hub.BACKBONE_FILE, keras_hub.TASK_FILE)
+    is_preset = path.name in files and keras_hub.is_preset(path.parent)
+    if kind == "hdf5" and is_preset:
         return keras_hub.open_keras_hub(path.parent, options)
-    if path.name == "saved_model.pb":
-        return _open_folder(path.parent, options)
+    if path.name == _SAVED_MODEL:
+        return _open_saved_model(path.parent, options)
     if kind == "tf_index" or path.suffix == ".meta":
         return _open_prefix(path.with_suffix(""), options)
     if ".data-" in path.name:
         prefix = path.with_name(path.name.split(".data-")[0])
         return _open_prefix(prefix, options)
-    explain_bad_file(path, _expected(path))
+    # One of KerasHub is read above; another one need not be damaged.
+    explain_bad_file(path, _KINDS if kind == "hdf5" else _expected(path))
 
 
 def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
@@ -196,7 +198,14 @@ def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
         ".tar": "tar",
         ".gz": "tar_gz",
         ".tgz": "tar_gz",
-    }.get(path.suffix, ("safetensors", "torch_zip", "tf_index", "tar_gz"))
+    }.get(path.suffix, _KINDS)
+
+
+def _open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
+    # Imported here, as models of other backends work without TensorFlow.
+    from albert_tf.interop.saved_model import open_saved_model
+
+    return open_saved_model(folder, options)
 
 
 def _open_prefix(prefix: pathlib.Path, options: OpenOptions) -> Checkpoint:
@@ -237,7 +246,8 @@ def load_tokenizer(
         return tokenizer_files.load_tokenizer(local).with_settings(**settings)
     if local.endswith(_TOKENIZER_FILES):
         return AlbertTokenizer.from_file(local, **settings)
-    vocabulary = open_checkpoint(local).vocabulary
+    # No head is read, so any name of it will do.
+    vocabulary = open_checkpoint(local, head="classifier_head").vocabulary
     if vocabulary.tokenizer is None:
         raise InputError(
             f"{path} has no usable tokenizer"

@@ -17,7 +17,7 @@ from albert_tf.interop.checkpoint import (
     folder_vocabulary,
 )
 from albert_tf.interop.growing import extend_positions
-from albert_tf.interop.keras_hub import BACKBONE_FILE
+from albert_tf.interop.keras_hub import is_preset
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
 from albert_tf.schema import check_type, typed
@@ -34,6 +34,8 @@ RECORD = "run.json"
 # Prefixes of the model's variables and, if any, of their moving averages.
 _MODEL = "model/"
 _AVERAGE = "average/"
+# Files of a model that a folder has itself.
+_WEIGHTS = ("*.safetensors", "*.bin", "*.h5", "*.index", "saved_model.pb")
 
 
 class _PhaseExtras(TypedDict, total=False):
@@ -99,7 +101,8 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
         file, are none of these.
 
     Raises:
-      InputError: if the summary of several runs cannot be read.
+      InputError: if the summary of several runs or a model's config cannot be
+        read.
     """
     folder = pathlib.Path(folder)
     runs = folder / RUNS_FILE
@@ -110,12 +113,19 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
                 f"{runs}: best={best!r} must name a folder beside it"
             )
         folder = folder / best
-    for model in (folder, folder / MODEL_FOLDER):
-        if (model / TASK_FILE).exists() and not (
-            model / BACKBONE_FILE
-        ).exists():
+    models = [folder]
+    if (folder / RECORD).exists() or not _has_weights(folder):
+        models.append(folder / MODEL_FOLDER)
+    for model in models:
+        if (model / TASK_FILE).exists() and not is_preset(model):
             return model
     return None
+
+
+def _has_weights(folder: pathlib.Path) -> bool:
+    return folder.is_dir() and any(
+        any(folder.glob(pattern)) for pattern in _WEIGHTS
+    )
 
 
 def open_run_checkpoint(path: pathlib.Path, options: OpenOptions) -> Checkpoint:

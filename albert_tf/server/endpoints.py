@@ -85,7 +85,9 @@ def load_served_model(
         if task != Embedding.name:
             predictor = Predictor(folder, **settings)
             return ServedModel(task, _by_path(_predict(predictor)))
-    has_words = "mlm_head" in open_checkpoint(path).components
+    # Other heads than that for words are not used, so any name of them will do.
+    opened = open_checkpoint(path, head="classifier_head")
+    has_words = "mlm_head" in opened.components
     if task == Embedding.name or not has_words:
         embedder = SentenceEmbedder(path, **settings)
         return ServedModel(task, _by_path(_embed(embedder)), embedder)

@@ -112,8 +112,9 @@ def test_every_kind_of_file_is_tested():
             make_hdf5,
             ("tar", "tar_gz", "safetensors"),
             "an HDF5 weights file, not a tar archive, a tar.gz archive or a "
-            "safetensors file; give a tar archive, a tar.gz archive or a "
-            "safetensors file.",
+            "safetensors file; HDF5 files are read in KerasHub's presets only: "
+            "load those of save_weights with load_weights, and save a "
+            "tf_model.h5 of transformers as safetensors.",
         ),
         (
             make_tf_index,

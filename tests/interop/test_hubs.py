@@ -120,7 +120,8 @@ def test_a_local_path_takes_precedence(tmp_path, monkeypatch):
     pathlib.Path("albert/model.ckpt-best.index").touch()
     for name in (REPO, "albert/model.ckpt-best"):
         assert resolve(name) == name
-        assert resolve(pathlib.Path(name), revision="main") == name
+        with pytest.raises(InputError, match="is a local path; leave it out"):
+            resolve(pathlib.Path(name), revision="main")
 
 
 def test_packaged_models(tmp_path, monkeypatch):

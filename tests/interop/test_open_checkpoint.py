@@ -4,12 +4,13 @@ import json
 import shutil
 import sys
 import tarfile
+import zipfile
 
 import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.open_checkpoint import load_tokenizer, open_checkpoint
 
 HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>" * 9
 GIT_LFS = (
@@ -171,6 +172,34 @@ def test_files_other_than_weights(stored, tmp_path, name, content):
         tmp_path / name, ", not a safetensors file, a PyTorch "
     )
     assert message.startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("my.weights.h5", "load those of save_weights with load_weights"),
+        ("model.weights.h5", "load those of save_weights with load_weights"),
+        ("my.keras", "keras.saving.load_model and save the model with save_p"),
+        ("model.zip", "unpack it and give its folder"),
+    ],
+)
+def test_intact_files_that_are_not_read(stored, tmp_path, name, match):
+    path = tmp_path / name
+    if name.endswith(".h5"):
+        shutil.copy(stored / "keras_hub_classifier/model.weights.h5", path)
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("config.json", "{}")
+    assert "damaged" not in open_error(path, match)
+
+
+def test_a_tokenizer_needs_no_known_head(copied, edited):
+    folder = copied("huggingface_classifier")
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na")
+    with edited(folder / "config.json") as config:
+        del config["architectures"]
+    open_error(folder, "head")
+    assert len(load_tokenizer(folder)) == 6
 
 
 @pytest.mark.parametrize(
