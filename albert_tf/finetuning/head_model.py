@@ -73,7 +73,7 @@ class HeadModel(TaskModel):
         head.build(inputs)
         self.dropout.build(inputs)
         setattr(self, self.HEAD, head)
-        self.built = True
+        self.complete()
 
     @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):

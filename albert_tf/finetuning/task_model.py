@@ -18,7 +18,7 @@ from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import read_text, shown
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
-from albert_tf.models.base import AlbertModel
+from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
@@ -182,6 +182,11 @@ class TaskModel(AlbertModel):
             validation = data[: len(given)]
         elif validation is not None:
             validation, _, _ = self._arrays(validation, None, None, batch_size)
+        if count:
+            length = self.max_seq_length  # A dataset's lengths are not known.
+            if not isinstance(x, tf.data.Dataset):
+                length = arrays[0][ENCODER_INPUTS[0]].shape[-1]
+            self.note_trained_positions(length)
         return *arrays, validation
 
     def evaluate(

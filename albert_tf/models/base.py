@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
+from keras.src.backend.common.name_scope import current_path
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -25,6 +26,7 @@ from albert_tf.models.pretrained import (
     checkpoint_of,
     write_pretrained,
 )
+from albert_tf.models.public_names import public_path
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import (
     SETTINGS_FILE,
@@ -109,15 +111,17 @@ def check_positive(model: str, name: str, value: int) -> int:
 class AlbertModel(keras.Model):
     """Base class of the ALBERT models.
 
-    Models are built by their constructor and take a dict of inputs, a list of
-    them in the same order, or ids alone, whose mask is then 0 where an id is 0,
-    that of padding. The `path` of a variable is its stable, public name.
+    Models are built by their constructor, which ends with `complete`. They take
+    a dict of inputs, a list of them in the same order, or ids alone, whose mask
+    is then 0 where an id is 0, that of padding. The `path` of a variable,
+    without `scope`, is its stable, public name.
 
     Attributes:
       config: the architecture.
       vocabulary: the checkpoint's tokenizer, saved with the model.
       load_report: after `from_pretrained`, a summary of the loaded, skipped and
         newly initialized tensors; else "".
+      scope: the name scope that it was created in, "" if there was none.
 
     Args:
       config: the architecture.
@@ -143,6 +147,8 @@ class AlbertModel(keras.Model):
         super().__init__(**kwargs)
         if self.dtype_policy.quantization_mode is not None:
             refuse_quantization(self.dtype_policy.quantization_mode)
+        # Keras has no public API for this.
+        self.scope = current_path()
         self.config = config
         self.head_dropout = 0.1
         self.multi_label = False
@@ -160,6 +166,8 @@ class AlbertModel(keras.Model):
 
     @tokenizer.setter
     def tokenizer(self, tokenizer: Tokenizer | None) -> None:
+        if tokenizer is not None:
+            check_vocabulary(tokenizer, self.config)
         self.vocabulary = Vocabulary(tokenizer)
 
     @classmethod
@@ -258,8 +266,7 @@ class AlbertModel(keras.Model):
             an ALBERT, or the tokenizer has more pieces than the model.
         """
         if tokenizer is not None:
-            check_vocabulary(tokenizer, self.config)
-            self.vocabulary = Vocabulary(tokenizer)
+            self.tokenizer = tokenizer
         write_pretrained(checkpoint_of(self), folder, self._extra_files())
 
     def _extra_files(self) -> dict[str, str]:
@@ -319,6 +326,22 @@ class AlbertModel(keras.Model):
         """
         return {}
 
+    def complete(self) -> None:
+        """Ends the constructor, when all parts of the model are built."""
+        self.built = True
+        if not self.trainable:
+            # As in Keras's layers. `self.trainable` is False already, and
+            # setting it again has no effect.
+            for layer in self._flatten_layers(include_self=False):
+                layer.trainable = False
+
+    def note_trained_positions(self, length: int) -> None:
+        """Says in the config that positions up to a length are trained."""
+        if length > self.config.num_trained_positions:
+            self.config = self.config.replace(trained_positions=int(length))
+            if (encoder := getattr(self, "encoder", None)) is not None:
+                encoder.config = self.config
+
     def save_assets(self, dir_path: str) -> None:
         """Writes the tokenizer's files; called by Keras."""
         if self.tokenizer is not None:
@@ -345,11 +368,26 @@ class AlbertModel(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments; see `from_config`."""
-        return {**super().get_config(), "config": self.config.to_dict()}
+        """Returns the constructor arguments, and the names of frozen layers."""
+        config = {**super().get_config(), "config": self.config.to_dict()}
+        frozen = [name for name, layer in _layers(self) if not layer.trainable]
+        return config | ({"frozen": frozen} if frozen else {})
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects=None) -> Self:
         """Creates a model from the output of `get_config`."""
+        config = dict(config)
+        frozen = config.pop("frozen", None)
         architecture = AlbertConfig.from_dict(config["config"])
-        return cls(**{**config, "config": architecture})
+        model = cls(**{**config, "config": architecture})
+        if frozen is not None:
+            for name, layer in _layers(model):
+                if layer.trainable == (name in frozen):
+                    layer.trainable = name not in frozen
+        return model
+
+
+def _layers(model: AlbertModel) -> list[tuple[str, keras.layers.Layer]]:
+    """Returns the public names and the layers in a model, parents first."""
+    layers = model._flatten_layers(include_self=False)
+    return [(public_path(model, x), x) for x in layers if x.path]

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.layers.core import dense
 from albert_tf.layers.embeddings import Embeddings
 from albert_tf.layers.pooling import mean_pooling
@@ -64,8 +65,12 @@ class AlbertEncoder(AlbertModel):
         rest. Results are the same up to rounding.
       output_attentions: whether to output `attentions`. Their memory grows with
         the square of the length, and blocks are not rematerialized.
-      embeddings: the embeddings of another encoder, to share them.
+      embeddings: the embeddings of another encoder, to share them. A `.keras`
+        file or a clone cannot have them; `save_pretrained` can.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: if `embeddings` have another architecture.
 
     Example:
       >>> config = AlbertConfig.from_official("albert_tiny")
@@ -80,8 +85,7 @@ class AlbertEncoder(AlbertModel):
       (1, 312)
     """
 
-    # First part of the public names of its variables when it is a model of its
-    # own, which may have any name.
+    # First part of the public names of its variables, whatever its own name.
     SCOPE: ClassVar[str] = "encoder"
 
     def __init__(
@@ -101,9 +105,14 @@ class AlbertEncoder(AlbertModel):
         # On GPUs, `fit` would otherwise use XLA, which cannot compile shapes
         # that depend on the mask.
         self.supports_jit = not packed
-        self.embeddings = embeddings or Embeddings(
-            config, name="embeddings", dtype=self.dtype_policy
-        )
+        self._shares_embeddings = embeddings is not None
+        if embeddings is None:
+            embeddings = Embeddings(
+                config, name="embeddings", dtype=self.dtype_policy
+            )
+        else:
+            _check_embeddings(embeddings, config)
+        self.embeddings = embeddings
         self.embedding_projection = (
             dense(
                 config,
@@ -125,6 +134,7 @@ class AlbertEncoder(AlbertModel):
             else None
         )
         self.build((None, None))
+        self.complete()
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
@@ -142,7 +152,6 @@ class AlbertEncoder(AlbertModel):
         self.stack.output_shape = rows  # for Keras's `summary`
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_size))
-        self.built = True
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
@@ -284,7 +293,17 @@ class AlbertEncoder(AlbertModel):
         return {"pooler": "pooler" in checkpoint.components or new_head}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments; see `from_config`."""
+        """Returns the constructor arguments; see `from_config`.
+
+        Raises:
+          InputError: if the embeddings are those of another encoder.
+        """
+        if self._shares_embeddings:
+            raise InputError(
+                f"the encoder {self.name!r} has the embeddings of another one, "
+                "which a config cannot say; use save_pretrained, or save the "
+                "weights of the whole model (save_weights)"
+            )
         return {
             **super().get_config(),
             "packed": self.packed,
@@ -292,6 +311,23 @@ class AlbertEncoder(AlbertModel):
             "rematerialize": self.rematerialize,
             "output_attentions": self.output_attentions,
         }
+
+
+def _check_embeddings(embeddings: Embeddings, config: AlbertConfig) -> None:
+    theirs = embeddings.config
+    for name in (
+        "vocab_size",
+        "embedding_size",
+        "type_vocab_size",
+        "max_position_embeddings",
+        "layer_norm_eps",
+    ):
+        ours, value = getattr(config, name), getattr(theirs, name)
+        if ours != value:
+            raise InputError(
+                f"AlbertEncoder: embeddings have {name}={value}, but config "
+                f"has {ours}; both must be the same"
+            )
 
 
 def sequence_inputs(inputs, names: tuple[str, ...]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from albert_tf.errors import InputError
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.pretrained import merged_weights, public_path
+from albert_tf.models.pretrained import merged_weights
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.public_names import named_weights
 
 Model = TypeVar("Model", bound=keras.Model)
 
@@ -41,10 +42,11 @@ def float32_copy(model: Model, packed: bool) -> Model:
         changes["output_attentions"] = False
     if scope := getattr(model, "SCOPE", None):
         changes["name"] = scope
+    config.pop("frozen", None)
     copy = model.__class__.from_config({**config, **changes})
     weights = merged_weights(model)
-    for variable in copy.weights:
-        variable.assign(weights[public_path(copy, variable)])
+    for path, variable in named_weights(copy).items():
+        variable.assign(weights[path])
     return copy
 
 

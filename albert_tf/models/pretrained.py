@@ -23,21 +23,16 @@ from albert_tf.interop.huggingface import (
     write_huggingface,
 )
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
-from albert_tf.interop.run_folder import RECORD, TASK_FILE
+from albert_tf.interop.run_folder import RECORD, RUNS_FILE, TASK_FILE
+from albert_tf.models.public_names import named_weights, public_path
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_FILES
 
 # `new_head` always initializes task heads, but the pretraining heads and the
 # pooler only if the checkpoint lacks them.
 _TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
-
-
-def public_path(model, variable) -> str:
-    """Returns the public name of a variable, whatever the model's own name."""
-    own, scope = f"{model.name}/", getattr(model, "SCOPE", None)
-    if scope is not None and variable.path.startswith(own):
-        return f"{scope}/{variable.path.removeprefix(own)}"
-    return variable.path
+# What it never initializes.
+_BODY = ("encoder", "projection")
 
 
 def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
@@ -57,8 +52,7 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
     """
     fresh, values = [], {}
     others = checkpoint.objective_arrays
-    for variable in model.weights:
-        path = public_path(model, variable)
+    for path, variable in named_weights(model).items():
         component = component_of(path)
         if component not in COMPONENTS and path in others:
             array = others[path]
@@ -73,10 +67,15 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
             fresh.append(path)
         elif component in checkpoint.components:
             values[path] = variable
-        elif new_head and component != "encoder":
+        elif new_head and component not in _BODY:
             fresh.append(path)
         else:
             raise _missing_component(model, checkpoint, component)
+    if not any(component_of(path) == "encoder" for path in values):
+        raise InputError(
+            f"{type(model).__name__} has no AlbertEncoder as its `encoder`, "
+            f"into which {checkpoint.source} could be loaded"
+        )
     shapes = {
         tensor.path: tensor.shape
         for tensor in tensors_of(
@@ -158,7 +157,7 @@ def checkpoint_of(model) -> Checkpoint:
 
 def merged_weights(model) -> LazyArrays:
     """Returns the weights in float32, with LoRA updates merged into kernels."""
-    variables = {public_path(model, x): x for x in model.weights}
+    variables = named_weights(model)
     lora = {}  # path of the kernel -> layer
     for layer in model._flatten_layers():
         if getattr(layer, "lora_enabled", False):
@@ -197,14 +196,17 @@ def write_pretrained(
       files: additional files, path in the folder -> content, text or bytes.
 
     Raises:
-      InputError: if the folder is that of a run, or cannot be written to.
+      InputError: if the folder is that of a run or several runs, or cannot be
+        written to.
       StorageError: if the disk is full.
     """
-    if os.path.exists(os.path.join(folder, RECORD)):
-        raise InputError(
-            f"{folder} is the folder of a run, whose files would be replaced; "
-            "save the model to another folder"
-        )
+    for name in (RECORD, RUNS_FILE):
+        if os.path.exists(os.path.join(folder, name)):
+            raise InputError(
+                f"{folder} is the folder of a run or of several (it has a "
+                f"{name}), which would not be opened as this model; save it to "
+                "another folder"
+            )
     try:
         with temporary_folder(folder) as new:
             write_huggingface(checkpoint, new)
@@ -252,7 +254,9 @@ def _missing_component(
 ) -> InputError:
     heads = ", ".join(checkpoint.heads) or "no head"
     advice = "new_head=True initializes a new one"
-    if component in ("sop_head", "pooler") and hasattr(model, "sop_head"):
+    if component in _BODY:
+        advice = "config_overrides=... must fit the checkpoint"
+    elif component in ("sop_head", "pooler") and hasattr(model, "sop_head"):
         advice += ", sop_head=False omits it"
     elif hasattr(model, "num_labels"):
         advice += ", as does num_labels=..."

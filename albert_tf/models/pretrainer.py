@@ -154,7 +154,7 @@ class AlbertPretrainer(AlbertModel):
         self.mlm_head.build((None, config.hidden_size))
         if self.sop_head is not None:
             self.sop_head.build((None, config.hidden_size))
-        self.built = True
+        self.complete()
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""

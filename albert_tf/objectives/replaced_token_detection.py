@@ -121,7 +121,7 @@ class ReplacedTokenDetector(AlbertModel):
         self.rtd_head.build()
         self.sop_head.build((None, config.hidden_size))
         self.generator_head.build()
-        self.built = True
+        self.complete()
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""

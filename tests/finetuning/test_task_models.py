@@ -144,6 +144,21 @@ def test_files_of_a_saved_model_are_fine_tuned_ones(make, name, tmp_path):
         close(again.predict(x, verbose=0), outputs)
 
 
+def test_texts_train_positions(make, tmp_path):
+    model, x, y = make("classes")
+    model.config = model.encoder.config = model.config.replace(
+        trained_positions=4
+    )
+    model.max_seq_length = 8
+    model.fit(x, y, verbose=0)
+    assert len(model.tokenizer.encode(x[1])) > 8
+    assert model.config.trained_positions == 8
+    model.save_pretrained(tmp_path / "model")
+    again = AlbertClassifier.from_pretrained(tmp_path / "model")
+    assert again.config.trained_positions == 8
+    assert again.tokenizer(x[1])["input_mask"].sum() == 8
+
+
 def test_names_of_labels(serving_config, tokenizer, tmp_path):
     names = ["LABEL_0", "LABEL_1"]  # Hugging Face's, for unnamed ones.
     model = AlbertClassifier(serving_config, 2, labels=names)

@@ -57,6 +57,58 @@ def test_lora_is_merged_when_a_model_is_saved(
         np.testing.assert_allclose(loaded(batch), expected, atol=1e-5)
 
 
+def frozen_paths(model):
+    return [x.path for x in model.non_trainable_weights]
+
+
+def test_frozen_parts_stay_frozen(config, batch, round_trip):
+    model = AlbertClassifier(config.replace(num_hidden_layers=1), 3)
+    model.encoder.trainable = False
+    model.encoder.pooler.trainable = True
+    frozen = frozen_paths(model)
+    assert frozen
+    assert "encoder/pooler/kernel" not in frozen
+    model.compile("adam", "mse")
+    model.fit(batch, np.zeros([4, 3]), verbose=0)
+    again = round_trip(model)
+    assert frozen_paths(again) == frozen
+    for x, y in zip(
+        again.optimizer.variables, model.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(x, y)
+    assert frozen_paths(keras.models.clone_model(model)) == frozen
+    copy = float32_copy(model, packed=False)
+    assert not copy.non_trainable_weights
+
+
+@pytest.mark.parametrize("in_constructor", [True, False])
+def test_a_frozen_encoder_of_a_functional_model(
+    config, batch, round_trip, in_constructor
+):
+    config = config.replace(num_hidden_layers=1)
+    encoder = albert_tf.AlbertEncoder(config, trainable=not in_constructor)
+    encoder.trainable = False if not in_constructor else encoder.trainable
+    ids = keras.Input([None], dtype="int32")
+    outputs = keras.layers.Dense(2)(encoder(ids)["pooled_output"])
+    model = keras.Model(ids, outputs)
+    for each in (model, round_trip(model), keras.models.clone_model(model)):
+        assert len(each.trainable_weights) == 2
+
+
+def test_shared_embeddings(config, round_trip):
+    """A config cannot say whose they are."""
+    first = albert_tf.AlbertEncoder(config)
+    with pytest.raises(InputError, match="have vocab_size=.*, but config"):
+        albert_tf.AlbertEncoder(
+            config.replace(vocab_size=7), embeddings=first.embeddings
+        )
+    second = albert_tf.AlbertEncoder(
+        config, embeddings=first.embeddings, name="second"
+    )
+    with pytest.raises(InputError, match="'second' has the embeddings of ano"):
+        round_trip(second)
+
+
 def test_an_additional_variable_cannot_be_saved(config, tmp_path):
     class Extended(AlbertClassifier):
         def __init__(self, *args, **kwargs):

@@ -21,6 +21,7 @@ from albert_tf.finetuning.token_classification.model import (
 )
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.open_checkpoint import load_tokenizer
+from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import float32_copy
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -278,11 +279,64 @@ def test_an_encoder_may_have_any_name(tmp_path, encoder):
     np.testing.assert_allclose(copy(ids)["sequence_output"], states, atol=1e-5)
 
 
+class Tagger(keras.layers.Layer):
+    """A user's layer that creates its encoder in `build`."""
+
+    def build(self, input_shape):
+        self.encoder = AlbertEncoder.from_pretrained(GOOGLE)
+
+    def call(self, ids):
+        return self.encoder(ids)["sequence_output"]
+
+
+def test_names_do_not_depend_on_scopes(tmp_path, encoder, pretrainer):
+    ids = np.array([[2, 5, 6, 3]])
+    states = encoder(ids)["sequence_output"]
+    tagger = Tagger(name="tagger")
+    np.testing.assert_array_equal(tagger(ids), states)
+    with keras.name_scope("outer"):
+        scoped = AlbertPretrainer.from_pretrained(GOOGLE)
+        teacher = AlbertPretrainer(
+            scoped.config,
+            encoder=AlbertEncoder.from_pretrained(GOOGLE, name="teacher"),
+        )
+    teacher.mlm_head.set_weights(scoped.mlm_head.get_weights())
+    teacher.sop_head.set_weights(scoped.sop_head.get_weights())
+    for number, model in enumerate((scoped, teacher)):
+        model.save_pretrained(tmp_path / f"{number}")
+        again = AlbertPretrainer.from_pretrained(tmp_path / f"{number}")
+        assert_same(again, pretrainer)
+        assert_same(float32_copy(model, packed=False), pretrainer)
+
+
+def test_only_heads_are_ever_new():
+    class Other(AlbertModel):
+        def __init__(self, config, **kwargs):
+            super().__init__(config, **kwargs)
+            self.body = AlbertEncoder(config, name="body")
+            self.complete()
+
+    with pytest.raises(InputError, match="Other has no AlbertEncoder as its"):
+        Other.from_pretrained(GOOGLE, new_head=True)
+
+
+def test_two_encoders_of_one_name_are_not_mixed_up(tmp_path, pretrainer):
+    class Twins(AlbertPretrainer):
+        def __init__(self, config, **kwargs):
+            super().__init__(config, **kwargs)
+            self.teacher = AlbertEncoder(config)
+
+    with pytest.raises(InputError, match="Twins has two variables encoder/"):
+        Twins(pretrainer.config).save_pretrained(tmp_path / "twins")
+
+
 def test_a_tokenizer_of_more_pieces_is_not_saved(tmp_path, encoder):
     larger = AlbertTokenizer.from_file(vocabulary_path("albert_tiny_en"))
     before = encoder.vocabulary
     with pytest.raises(InputError, match="10000 pieces, but the model's vocab"):
         encoder.save_pretrained(tmp_path / "saved", larger)
+    with pytest.raises(InputError, match="10000 pieces, but the model's vocab"):
+        encoder.tokenizer = larger
     assert encoder.vocabulary is before
     assert not (tmp_path / "saved").exists()
 
@@ -294,11 +348,37 @@ def test_one_label_of_several_that_do_not_exclude_each_other(tmp_path):
     assert AlbertClassifier.from_pretrained(tmp_path / "toxic").multi_label
 
 
-def test_the_folder_of_a_run_is_refused(tmp_path, encoder):
-    (tmp_path / "run.json").write_text("{}")
+@pytest.mark.parametrize("name", ["run.json", "runs.json"])
+def test_the_folder_of_a_run_is_refused(tmp_path, encoder, name):
+    (tmp_path / name).write_text("{}")
     with pytest.raises(InputError, match="is the folder of a run"):
         encoder.save_pretrained(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    "earlier", ["tf_hub_2.tar.gz", "keras_hub_classifier", "model/"]
+)
+def test_what_was_saved_last_is_opened(tmp_path, earlier):
+    """Beside a SavedModel, a preset of KerasHub or a fine-tuned model."""
+    folder = tmp_path / "folder"
+    model = AlbertMultipleChoice.from_pretrained(GOOGLE, new_head=True)
+    model.task_config = None if earlier == "model/" else model.TASK
+    if earlier.endswith(".gz"):
+        shutil.unpack_archive(STORED / earlier, tmp_path)
+        folder = tmp_path / "tf_hub_2"
+        assert (folder / "saved_model.pb").exists()
+    elif earlier == "model/":
+        other = AlbertMultipleChoice(model.config)
+        other.task_config = other.TASK
+        other.save_pretrained(folder / earlier)
+        assert_same(AlbertMultipleChoice.from_pretrained(folder), other)
+    else:
+        shutil.copytree(STORED / earlier, folder)
+    model.save_pretrained(folder)
+    again = AlbertMultipleChoice.from_pretrained(folder)
+    assert_same(again, model)
+    assert (again.task_config is None) == (model.task_config is None)
 
 
 def test_files_of_an_earlier_model_do_not_stay(tmp_path, encoder):

@@ -66,7 +66,7 @@ class AlbertSentenceEncoder(TaskModel):
             dtype=self.dtype_policy,
         )
         self._last_num_texts = 0
-        self.built = True
+        self.complete()
 
     def call(self, inputs, training=False):
         """Maps the input dict to embeddings `[batch, hidden]`."""

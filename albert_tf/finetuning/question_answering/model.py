@@ -145,7 +145,7 @@ class AlbertQuestionAnswering(TaskModel):
                 dtype=self.dtype_policy,
             )
             self.joint_span_head.build()
-        self.built = True
+        self.complete()
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict."""
