@@ -289,8 +289,12 @@ def check_settings(config: Any) -> None:
             within, rule = _within(value, declared)
             require(config, declared.name, within, rule)
             object.__setattr__(config, declared.name, value)
-        elif value != declared.default:
-            _check_texts(declared.name, value)
+        else:
+            default = declared.default
+            if isinstance(value, list) and isinstance(default, tuple):
+                default = [*default]
+            if value != default:
+                _check_texts(declared.name, value)
 
 
 def _fits(value: Any) -> bool:

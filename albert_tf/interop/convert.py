@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Collection
 from typing import Any
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
 from albert_tf.folders import new_folder
@@ -156,7 +157,12 @@ def _unsupported(
       to: the format.
       files: the `_companion_files`.
     """
-    head, lost = checkpoint.head, []
+    config, head, lost = checkpoint.config, checkpoint.head, []
+    if config.trained_positions is not None:
+        lost.append(f"trained_positions={config.trained_positions}")
+    scale = config.initializer_range
+    if to == "keras_hub" and scale != AlbertConfig().initializer_range:
+        lost.append(f"initializer_range={scale}")
     if checkpoint.heads and head.labels:
         lost.append("the names of the labels")
     if head.multi_label:

@@ -16,6 +16,7 @@ from albert_tf.interop.checkpoint import (
 )
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import WORD_MARK
+from albert_tf.text.word_splitter import is_ideograph, is_punctuation
 from albert_tf.text.wordpiece_tokenizer import (
     CONTINUATION,
     AlbertWordPieceTokenizer,
@@ -36,7 +37,8 @@ def transfer_vocabulary(
     A new piece starts with the mean of those of its parts, which are old pieces
     (Gee et al. 2022, arXiv:2402.09977), or with the mean of all old pieces if
     it has no known part. Special tokens are matched by their role, and a
-    WordPiece vocabulary's `##ing` is SentencePiece's `ing`.
+    WordPiece vocabulary's `##ing` is SentencePiece's `ing`. Its Chinese
+    characters and punctuation are always words, so these have a row for both.
 
     Args:
       checkpoint: the checkpoint, with its tokenizer and without the heads of an
@@ -61,6 +63,10 @@ def transfer_vocabulary(
         )
     check_vocabulary(old, checkpoint.config)
     known = _ids_by_surface(old)
+    if isinstance(old, AlbertWordPieceTokenizer) and not isinstance(
+        tokenizer, AlbertWordPieceTokenizer
+    ):
+        known = _without_word_marks(known, old)
     special = {
         getattr(tokenizer, name): getattr(old, name) for name in _SPECIAL
     }
@@ -120,6 +126,30 @@ def _ids_by_surface(tokenizer: Tokenizer) -> dict[str, int]:
         for piece_id in range(tokenizer.vocab_size)
         if piece_id not in special
     }
+
+
+def _without_word_marks(
+    known: Mapping[str, int], tokenizer: AlbertWordPieceTokenizer
+) -> dict[str, int]:
+    """Adds characters that are always words of WordPiece without their mark.
+
+    They replace the pieces of `##` and such a character, which were never used.
+    """
+    ideographs = tokenizer.settings["tokenize_chinese_chars"]
+
+    def is_word(character: str) -> bool:
+        return is_punctuation(character) or (
+            ideographs and is_ideograph(character)
+        )
+
+    words = {
+        surface[1:]: piece_id
+        for surface, piece_id in known.items()
+        if surface.startswith(WORD_MARK)
+        and len(surface) == 2
+        and is_word(surface[1])
+    }
+    return {**known, **words}
 
 
 def _parts(surface: str, known: Mapping[str, int]) -> list[int]:

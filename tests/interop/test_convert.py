@@ -169,15 +169,30 @@ def test_what_a_format_has_no_place_for_is_named(
 ):
     with edited(with_pooling / "config.json") as config:
         config |= {"classifier_dropout_prob": 0.3, "hidden_act": "gelu_new"}
+        config |= {"trained_positions": 8, "initializer_range": 0.5}
     (with_pooling / "tokenizer_config.json").write_text(
         '{"do_lower_case": false}'
     )
     convert(with_pooling, tmp_path / "google", to="google")
     [record] = caplog.records
-    for part in ("names of the labels", "(0.3)", "do_lower_case=False"):
+    for part in (
+        *("names of the labels", "(0.3)", "do_lower_case=False"),
+        "trained_positions=8",
+    ):
         assert part in record.getMessage()
     caplog.clear()
-    convert(with_pooling, tmp_path / "ours")
+    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    convert(
+        with_pooling,
+        tmp_path / "hub",
+        to="keras_hub",
+        config_overrides=rates,
+        drop=["tokenizer"],
+    )
+    [record] = caplog.records
+    assert "trained_positions=8, initializer_range=0.5" in record.getMessage()
+    caplog.clear()
+    convert(with_pooling, tmp_path / "ours", drop=[])
     assert not caplog.records
 
 
