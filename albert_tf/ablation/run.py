@@ -10,6 +10,7 @@ from albert_tf.ablation.config import AblationConfig
 from albert_tf.ablation.data import StudyData, choose_vocab_size
 from albert_tf.ablation.report import Ablation
 from albert_tf.ablation.runner import Downstream, Runner
+from albert_tf.ablation.stages import check_stages
 from albert_tf.ablation.studies import STUDIES
 from albert_tf.ablation.study import Study
 from albert_tf.ablation.verdicts import import_scipy_stats
@@ -91,7 +92,7 @@ def ablate(
     config = choose_vocab_size(config)
     for study in found:
         for row in study.rows:
-            row.stages(config.scale_settings.base)
+            check_stages(row, config.scale_settings)
     folder = local_path(config.output)
     check_not_input(folder, config.input_files())
     downstream = _given_task(config)

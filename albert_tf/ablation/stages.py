@@ -6,10 +6,18 @@ import dataclasses
 import zlib
 from collections.abc import Iterable
 
+import numpy as np
+
 from albert_tf.ablation.config import ScaleSettings
 from albert_tf.ablation.study import Study, StudyRow
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.growing import grow
+from albert_tf.interop.names import tensors_of
 from albert_tf.models.flops import pretraining_step_flops
+
+_NO_WEIGHTS = np.empty(0, np.float32)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,6 +77,44 @@ def stages_of(run: Run, scale: ScaleSettings) -> list[Stage]:
         name = _name(run, scale.base, model, steps, before)
         stages.append(Stage(name, model, steps, before))
     return stages
+
+
+def check_stages(row: StudyRow, scale: ScaleSettings) -> None:
+    """Checks that a row's models can be trained, each from the one before.
+
+    Raises:
+      InputError: If a model is invalid, does not fit the records, or cannot
+        grow from the one before.
+    """
+    before: Checkpoint | None = None
+    for model in row.stages(scale.base):
+        name = f"row {row.name!r}"
+        for field, least in (
+            ("vocab_size", scale.base.vocab_size),
+            ("max_position_embeddings", scale.max_seq_length),
+        ):
+            if getattr(model, field) < least:
+                raise InputError(
+                    f"{name}: {field}={getattr(model, field)} must be at least "
+                    f"{least}, as in the records"
+                )
+        if model.trained_positions is not None:
+            raise InputError(
+                f"{name}: trained_positions={model.trained_positions} is a "
+                "result of training; leave it out"
+            )
+        if before is not None:
+            grow(before, model)
+        components = frozenset(("encoder", "projection"))
+        before = Checkpoint(
+            config=model,
+            components=components,
+            arrays={
+                tensor.path: _NO_WEIGHTS
+                for tensor in tensors_of(model, components)
+            },
+            source=f"{name}: the model that it is grown from",
+        )
 
 
 def training_flops(

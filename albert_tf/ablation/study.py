@@ -130,7 +130,7 @@ class StudyClaim:
     Attributes:
       text: The claim in words, such as a finding of the paper.
       row: Name of the row that the claim is about.
-      than: Name of the row to compare with, or a score as a `float`.
+      than: Name of the row to compare with, or a score, such as 0.5.
       kind: "better" (`row` is better than `than`) or "equal" (they differ by
         less than the margin in `MARGINS`).
       score: Name of the score to compare; "" for the downstream accuracy, or
@@ -142,6 +142,10 @@ class StudyClaim:
     than: str | float
     kind: Literal["better", "equal"] = "better"
     score: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.than, int):
+            object.__setattr__(self, "than", float(self.than))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,6 +207,11 @@ class Study:
         return tuple(dict.fromkeys(orders))
 
     def _check_claim(self, claim: StudyClaim) -> None:
+        if not isinstance(claim.than, (str, float)):
+            raise InputError(
+                f"study {self.name}: than={claim.than!r} of a claim must be "
+                "the name of a row, or a score"
+            )
         for name, value, known in (
             ("kind", claim.kind, ("better", "equal")),
             ("score", claim.score, ("", *MARGINS)),

@@ -222,7 +222,9 @@ def _scores(result: StudyResult, claim: StudyClaim) -> str:
     text = f"{TITLES[score]} {row.number(score)}"
     if other:
         return f"{text} against {other[0].number(score)}"
-    return f"{text}, to compare with {100 * float(claim.than):g} %"
+    than = float(claim.than)
+    number = f"{than:g}" if score == MLM_LOSS else f"{100 * than:g} %"
+    return f"{text}, to compare with {number}"
 
 
 def _test(

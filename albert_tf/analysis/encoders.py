@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import check_vocabulary
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
@@ -38,13 +39,7 @@ class NamedEncoder:
     tokenizer: Tokenizer
 
     def __post_init__(self) -> None:
-        vocab_size = self.encoder.config.vocab_size
-        if self.tokenizer.vocab_size > vocab_size:
-            raise InputError(
-                f"{self.name}: the tokenizer has {self.tokenizer.vocab_size} "
-                f"pieces, but the model's vocab_size is {vocab_size}; give the "
-                "tokenizer that the model was trained with"
-            )
+        check_vocabulary(self.tokenizer, self.encoder.config)
 
     def encode(
         self,

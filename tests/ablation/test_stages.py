@@ -5,7 +5,12 @@ import itertools
 import pytest
 
 from albert_tf.ablation.config import SCALES
-from albert_tf.ablation.stages import Run, stages_of, training_flops
+from albert_tf.ablation.stages import (
+    Run,
+    check_stages,
+    stages_of,
+    training_flops,
+)
 from albert_tf.ablation.studies import STUDIES
 from albert_tf.ablation.study import StudyRow
 from albert_tf.errors import InputError
@@ -89,7 +94,22 @@ def test_seeds_and_objectives_are_different_runs():
     assert len({*names}) == 6
 
 
-def test_invalid_stages():
-    row = StudyRow("", grown_from=({"num_attention_heads": 7},))
-    with pytest.raises(InputError, match="num_attention_heads=7"):
-        row.stages(SCALE.base)
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ({"grown_from": ({"num_attention_heads": 7},)}, "num_attention_heads"),
+        ({"grown_from": ({"embedding_size": 7},)}, "has embedding_size=7, not"),
+        ({"values": {"vocab_size": 20}}, "'x': vocab_size=20 must be at least"),
+        ({"values": {"max_position_embeddings": 8}}, "as in the records"),
+        ({"values": {"trained_positions": 8}}, "trained_positions=8 is a resu"),
+    ],
+)
+def test_invalid_stages(row, match):
+    with pytest.raises(InputError, match=match):
+        check_stages(StudyRow("x", **row), SCALE)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_stages_of_the_paper_are_valid(name):
+    for row in STUDIES[name].rows:
+        check_stages(row, SCALE)

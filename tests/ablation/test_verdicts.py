@@ -75,6 +75,11 @@ def test_evidence_of_a_comparison_with_a_number():
     low, high = stats.ttest_1samp(values, CHANCE).confidence_interval(0.95)
     low, high = (f"{100 * (x - CHANCE):+.1f}" for x in (low, high))
     assert f"difference +12.0 points [{low}, {high}]" in found.evidence
+    claim = StudyClaim("of a loss", "a", 2, score=MLM_LOSS)
+    study = dataclasses.replace(study, claims=(claim,))
+    found = verdict(make_result(study, [losses(1.5, 1.6, 1.4, 1.5, 1.6)]))
+    assert found.outcome == "reproduced"
+    assert "to compare with 2; difference -0.480" in found.evidence
 
 
 def equal_study(kind="equal"):
