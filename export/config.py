@@ -67,9 +67,10 @@ class ExportConfig(TaskModuleConfig):
         None,
         "Tokens per row: the default of a preprocessor, and the maximum of "
         "exports that take strings and of the tokenizer of ONNX and OpenVINO "
-        "models. Defaults: the length that the model was trained with, for a "
-        "preprocessor and a LiteRT encoder at most 128; for a task, that of "
-        "its training.",
+        "models. Defaults: the length that the model was trained with or, if "
+        "that is less, the max_seq_length of its sentence-transformers folder; "
+        "for a preprocessor and a LiteRT encoder at most 128; for a task, that "
+        "of its training.",
         bounds="[1, inf)",
     )
     packed: bool | None = setting(

@@ -230,13 +230,11 @@ def _export_encoder(
     else:
         origin = origin_of_checkpoint(checkpoint, source)
     origin = origin.with_license(config.license)
-    longest = checkpoint.config.max_position_embeddings
-    trained = _trained_length(checkpoint)
+    seq_length = config.seq_length or _trained_length(checkpoint)
+    if kind in ("preprocessor", "litert") and not config.seq_length:
+        seq_length = min(DEFAULT_LENGTH, seq_length)
     if kind in IDS_KINDS:
         encoder = AlbertEncoder.from_checkpoint(checkpoint)
-        seq_length = config.seq_length or trained
-        if kind == "litert" and not config.seq_length:
-            seq_length = min(DEFAULT_LENGTH, trained)
         warn_of_untrained_positions(encoder.config, seq_length, "seq_length")
         export_for_runtime(
             encoder_program(
@@ -250,9 +248,9 @@ def _export_encoder(
         return
     arguments = {"overwrite": config.overwrite, "origin": origin}
     if kind == "preprocessor":
-        check_positions(checkpoint.config, config.seq_length or 0, "seq_length")
+        check_positions(checkpoint.config, seq_length, "seq_length")
         export_preprocessor(
-            tokenizer, output, seq_length=config.seq_length, **arguments
+            tokenizer, output, seq_length=seq_length, **arguments
         )
         return
     if "pooler" not in checkpoint.components:
@@ -262,13 +260,11 @@ def _export_encoder(
             "models and embedders lose the pooler; export the checkpoint that "
             "they were initialized from, or embeddings with --kind=task"
         )
-    warn_of_untrained_positions(
-        checkpoint.config,
-        # Callers of an exported encoder choose the length of its inputs.
-        longest if kind == "encoder" else config.seq_length or trained,
-        "" if kind == "encoder" else "seq_length",
-    )
     if kind == "encoder":
+        # Callers of an exported encoder choose the length of its inputs.
+        warn_of_untrained_positions(
+            checkpoint.config, checkpoint.config.max_position_embeddings, ""
+        )
         export_encoder(
             load_with_heads(checkpoint),
             output,
@@ -277,11 +273,12 @@ def _export_encoder(
             **arguments,
         )
     else:
+        warn_of_untrained_positions(checkpoint.config, seq_length, "seq_length")
         export_text_encoder(
             AlbertEncoder.from_checkpoint(checkpoint),
             output,
             tokenizer=tokenizer,
-            seq_length=config.seq_length,
+            seq_length=seq_length,
             packed=config.is_packed(),
             **arguments,
         )

@@ -19,6 +19,7 @@ from albert_tf.exporting.saved_model import (
     write_saved_model,
 )
 from albert_tf.interop.checkpoint import check_vocabulary
+from albert_tf.layers.pooling import mean_pooling
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import (
@@ -148,7 +149,7 @@ def _root(graph: EncoderGraph, preprocessor: GraphPreprocessor) -> Endpoint:
         outputs = graph.encode(rows, training)
         # Only the export of the encoder returns the states of every block.
         del outputs["encoder_outputs"]
-        mean = _mean(outputs["sequence_output"], rows["input_mask"])
+        mean = mean_pooling(outputs["sequence_output"], rows["input_mask"])
         return {**outputs, "mean_output": mean, **rows}
 
     @tf.function(autograph=False)
@@ -174,13 +175,6 @@ def _root(graph: EncoderGraph, preprocessor: GraphPreprocessor) -> Endpoint:
     # Holds the lookup tables and the vocabulary of the functions.
     root._preprocessor = preprocessor
     return root
-
-
-def _mean(states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Means over the tokens of rows: `[B, S, H]`, `[B, S]` -> `[B, H]`."""
-    weights = tf.cast(mask, states.dtype)[:, :, None]
-    # Never divides by 0, as each row has [CLS] and [SEP].
-    return tf.reduce_sum(states * weights, 1) / tf.reduce_sum(weights, 1)
 
 
 def _signature(

@@ -1,10 +1,15 @@
+import shutil
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
+from albert_tf.interop.sentence_transformers import settings_files
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 from albert_tf.runtimes.ids_program import encoder_program
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 
@@ -25,6 +30,34 @@ def test_rows_of_a_preprocessor_fit_the_encoder(exports):
     layer = AlbertPreprocessor.from_tokenizer(model.tokenizer)
     assert model(layer(texts))["sequence_output"].shape == states.shape
     assert encoder_program(model).seq_length == LONGEST
+
+
+@pytest.fixture
+def short(pretrained, tokenizer, tmp_path):
+    """A folder of sentence-transformers that cuts texts to 9 tokens."""
+    folder = shutil.copytree(pretrained, tmp_path / "short")
+    files = settings_files(
+        16, pooling="mean", normalize=False, max_length=9, tokenizer=tokenizer
+    )
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+def test_rows_are_as_long_as_those_of_an_embedder(short, tmp_path):
+    texts = tf.constant(["I have seen it " * 60, "a good film"])
+    for kind in ("text_encoder", "preprocessor"):
+        export(ExportConfig(model=short, output=tmp_path / kind, kind=kind))
+    rows = tf.saved_model.load(tmp_path / "preprocessor")(texts)
+    assert rows["input_mask"].shape == (2, 9)
+    np.testing.assert_allclose(
+        tf.saved_model.load(tmp_path / "text_encoder")(texts)["mean_output"],
+        SentenceEmbedder(short, normalize=False)(
+            [x.decode() for x in texts.numpy()]
+        ),
+        atol=1e-5,
+    )
 
 
 def test_a_tokenizer_is_needed(tmp_path, config):
