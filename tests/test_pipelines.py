@@ -74,7 +74,8 @@ def test_several_masks_and_texts(fill):
     ("texts", "top_k", "message"),
     [
         (["A [MASK].", "nothing"], 5, r"the text 'nothing' has no \[MASK\]"),
-        (["long " * 80 + "[MASK]"], 5, "within the first 64 tokens"),
+        (["long " * 80 + "[MASK]"], 5, "1 are not within the first 64 tokens"),
+        (["[MASK] " + "long " * 80 + "[MASK]"], 5, r"2 \[MASK\], of which 1 "),
         (["A [MASK]."], 0, r"top_k=0 must be in \[1, 600\]"),
         ([3], 1, r"texts\[0\]=3 must be a text, not int"),
         (3, 1, "texts=3 must be a text or a list of texts"),
@@ -87,6 +88,20 @@ def test_several_masks_and_texts(fill):
 def test_invalid_arguments_of_fill_mask(fill, texts, top_k, message):
     with pytest.raises(InputError, match=message):
         fill(texts, top_k=top_k)
+
+
+def test_rows_of_the_table_that_are_no_pieces(checkpoint, tmp_path):
+    """Tables are often padded, to a multiple of 64 for example."""
+    tokenizer = albert_tf.load_tokenizer(checkpoint)
+    config = AlbertEncoder.from_pretrained(checkpoint).config
+    model = AlbertPretrainer(config.replace(vocab_size=640))
+    model.save_pretrained(tmp_path / "padded", tokenizer)
+    padded = albert_tf.FillMask(tmp_path / "padded")
+    fills = padded("A [MASK].", top_k=600)
+    assert {x["token"] for x in fills} == set(range(600))
+    assert sum(x["score"] for x in fills) == pytest.approx(1, abs=1e-4)
+    with pytest.raises(InputError, match=r"top_k=601 must be in \[1, 600\]"):
+        padded("A [MASK].", top_k=601)
 
 
 @pytest.mark.parametrize("pooling", get_args(Pooling))

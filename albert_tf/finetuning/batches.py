@@ -10,6 +10,7 @@ import tensorflow as tf
 from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
+from albert_tf.models.base import MASKED_LM_POSITIONS
 from albert_tf.tensor_ops import TensorOps
 from albert_tf.training.input import batch_options, shuffle
 
@@ -90,6 +91,8 @@ def prediction_batches(
     Yields:
       The indices of the examples, int64 `[batch]`, which restore the order with
       `outputs[indices] = model(batch)`; and the batch, see `Features.pad`.
+      Without a fixed length, `masked_lm_positions` are as wide as the row of
+      the batch that has the most.
 
     Raises:
       InputError: if a sequence is longer than `fixed_length`.
@@ -99,7 +102,12 @@ def prediction_batches(
     pad = data.padder(ArrayOps(), fixed_length)
     for first in range(0, len(order), batch_size):
         indices = order[first : first + batch_size]
-        yield indices, pad(indices)
+        batch = pad(indices)
+        if fixed_length is None and MASKED_LM_POSITIONS in batch:
+            positions = batch[MASKED_LM_POSITIONS]
+            most = np.count_nonzero(positions, axis=1).max(initial=0)
+            batch[MASKED_LM_POSITIONS] = positions[:, :most]
+        yield indices, batch
 
 
 def _check_length(data: Features, fixed_length: int | None) -> None:

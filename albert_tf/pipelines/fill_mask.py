@@ -14,6 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features, batched
 from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
 from albert_tf.input_files import shown
+from albert_tf.models.base import MASKED_LM_POSITIONS
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pipelines.pipeline import Pipeline, with_positions
 from albert_tf.pretrained_models import DEFAULT
@@ -74,16 +75,18 @@ class FillMask(Pipeline):
           several texts: a list of these results.
 
         Raises:
-          InputError: if a text has no `[MASK]` within the model's length, or
-            `top_k` is not in [1, vocabulary size].
+          InputError: if a text has no `[MASK]` or one beyond the model's
+            length, or `top_k` is not in [1, vocabulary size].
         """
         check_argument(top_k, int, "top_k")
-        vocab_size = self._model.config.vocab_size
+        vocab_size = self._tokenizer.vocab_size
         if not 1 <= top_k <= vocab_size:
             raise InputError(f"top_k={top_k} must be in [1, {vocab_size}]")
         most, predict = self._top
         if predict is None or top_k > most:
-            forward = functools.partial(_top_tokens, top_k=top_k)
+            forward = functools.partial(
+                _top_tokens, top_k=top_k, vocab_size=vocab_size
+            )
             predict = self._predictor(forward)
             self._top = top_k, predict
         results = []
@@ -92,15 +95,15 @@ class FillMask(Pipeline):
             for example, outputs in enumerate(predict(features)):
                 start, end = features.starts[example : example + 2]
                 ids = features.ids[start:end].tolist()
+                positions = features.columns[MASKED_LM_POSITIONS][example]
                 fills = [
                     self._fills(ids, position, scores[:top_k], tokens[:top_k])
                     for position, scores, tokens in zip(
-                        features.columns["masked_lm_positions"][example],
+                        positions[positions > 0],  # 0 is padding.
                         outputs["scores"],
                         outputs["tokens"],
-                        strict=True,
+                        strict=False,  # Those of padding follow.
                     )
-                    if position  # 0, the position of [CLS], is padding.
                 ]
                 results.append(fills[0] if len(fills) == 1 else fills)
         return results[0] if isinstance(texts, str) else results
@@ -109,9 +112,9 @@ class FillMask(Pipeline):
         """Returns the number of `[MASK]` in a text.
 
         Raises:
-          InputError: if it has none within the model's length.
+          InputError: if it has none, or one beyond the model's length.
         """
-        return self._with_masks([text]).columns["masked_lm_positions"].size
+        return self._with_masks([text]).columns[MASKED_LM_POSITIONS].size
 
     def _with_masks(self, texts: Sequence[str]) -> Features:
         features = self._features(texts)
@@ -120,11 +123,19 @@ class FillMask(Pipeline):
         )
         positions = [np.flatnonzero(mask) for mask in masks]
         for text, found in zip(texts, positions, strict=True):
-            if not len(found):
+            parts = self._tokenizer.special_tokens.split(text)
+            total = sum(part.id == self._tokenizer.mask_id for part in parts)
+            if not total:
                 raise InputError(
-                    f"the text {shown(text)} has no [MASK] within the first "
-                    f"{self._max_length} tokens; write [MASK] for the word to "
-                    "fill in"
+                    f"the text {shown(text)} has no [MASK]; write [MASK] for "
+                    "the word to fill in"
+                )
+            if total > len(found):
+                raise InputError(
+                    f"the text {shown(text)} has {total} [MASK], of which "
+                    f"{total - len(found)} are not within the first "
+                    f"{self._max_length} tokens, the model's length; shorten "
+                    "or divide the text"
                 )
         columns = np.zeros((len(texts), max(map(len, positions))), np.int64)
         for row, found in zip(columns, positions, strict=True):
@@ -163,8 +174,13 @@ class FillMask(Pipeline):
 
 
 def _top_tokens(
-    model: AlbertPretrainer, batch: Mapping[str, tf.Tensor], *, top_k: int
+    model: AlbertPretrainer,
+    batch: Mapping[str, tf.Tensor],
+    *,
+    top_k: int,
+    vocab_size: int,
 ) -> dict[str, tf.Tensor]:
-    logits = model(batch)["mlm_logits"]
+    # The model may have more embeddings than there are pieces.
+    logits = model(batch)["mlm_logits"][..., :vocab_size]
     scores, tokens = tf.math.top_k(tf.nn.softmax(logits), top_k)
     return {"scores": scores, "tokens": tokens}

@@ -14,7 +14,7 @@ from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor, check_batch_size
 from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.models.base import AlbertModel
+from albert_tf.models.base import MASKED_LM_POSITIONS, AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -87,7 +87,7 @@ class Pipeline:
 def with_positions(features: Features, positions: np.ndarray) -> Features:
     """Returns features with the positions of tokens to predict."""
     return dataclasses.replace(
-        features, columns={"masked_lm_positions": positions}
+        features, columns={MASKED_LM_POSITIONS: positions}
     )
 
 

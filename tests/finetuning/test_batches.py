@@ -170,3 +170,16 @@ def test_prediction_batches_restore_the_order(
         next(prediction_batches(features, batch_size=4, fixed_length=4))
     with pytest.raises(InputError, match="fixed_length=4: a sequence has"):
         read(features, 1, fixed_length=4)
+
+
+def test_positions_are_as_wide_as_the_batch_needs(features_of):
+    """One text of many masks must not make those of other batches wide."""
+    positions = [[1, 2, 3, 4], [1, 0, 0, 0], [1, 3, 0, 0]]
+    features = features_of(
+        [range(5, 5 + n) for n in (9, 8, 7)], masked_lm_positions=positions
+    )
+    batches = list(prediction_batches(features, batch_size=1))
+    for (_, batch), width, row in zip(
+        batches, (4, 1, 2), positions, strict=True
+    ):
+        assert batch["masked_lm_positions"].tolist() == [row[:width]]
