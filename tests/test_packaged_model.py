@@ -1,6 +1,7 @@
 """The model that is part of the package, by its name and without a network."""
 
 import pathlib
+import unicodedata
 
 import numpy as np
 import pytest
@@ -45,9 +46,11 @@ def test_each_model_is_complete():
 
 def test_it_is_what_convert_writes(tmp_path, contents):
     convert(ConvertConfig(input=NAME, output=tmp_path / "new", dtype="float16"))
-    expected = contents(FOLDER)
+    expected, found = contents(FOLDER), contents(tmp_path / "new")
     del expected["README.md"]
-    assert contents(tmp_path / "new") == expected
+    if unicodedata.unidata_version != "14.0.0":  # Others know other accents.
+        del expected["tokenizer.json"], found["tokenizer.json"]
+    assert found == expected
 
 
 def test_weights_are_float16_and_opened_exactly():

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
+import itertools
 import json
+import sys
+import unicodedata
 from collections.abc import Container
 from typing import Any
 
@@ -19,6 +23,8 @@ from albert_tf.text.wordpiece_tokenizer import (
 
 TOKENIZER_JSON = "tokenizer.json"
 WHITESPACE = r"[\s\x1c-\x1f\x85]+"  # As in Python's `str.split`.
+# How `accents_pattern` begins, whatever the release of Unicode.
+FIRST_ACCENTS = "[\u0300-\u034e"
 # Added to the score of a piece that is used only if there is no alternative.
 PENALTY = -100.0
 _METASPACE = {
@@ -61,9 +67,17 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
 
     The format cannot express `lower_characters_first`,
     `match_special_tokens=False` and the difference between `google` and
-    `corrected` commas. The normalizer applies to the `tokenizers` library and
-    to transformers 4: transformers 5 derives its own from `do_lower_case` and
-    `keep_accents`, and always replaces quotes.
+    `corrected` commas. Other ids differ, too:
+
+    - The normalizer applies to the `tokenizers` library, to transformers.js and
+      to transformers 4. transformers 5 derives its own from `do_lower_case` and
+      `keep_accents`: it always replaces quotes, and with accents it drops all
+      combining marks, such as the vowel signs of Hindi, Thai and Tamil.
+    - Where two ways to split a word have the same score, the libraries choose
+      another than SentencePiece: for some numbers, such as 5,777 or 999.
+    - The `tokenizers` library never lower-cases a sigma to a final one ("ς").
+    - If accents are kept, a ligature or fraction before a combining mark is not
+      decomposed: the libraries apply the charsmap to grapheme clusters.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
     special = {
@@ -171,7 +185,9 @@ def _normalizers(
     if normalizer.replace_latex_quotes:
         steps += [replace("String", quote, '"') for quote in ("``", "''")]
     if normalizer.strip_accents:
-        steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
+        # `StripAccents` would drop vowel signs, too.
+        accents = replace("Regex", accents_pattern(), "")
+        steps += [{"type": "NFKD"}, accents]
     if normalizer.do_lower_case:
         steps.append({"type": "Lowercase"})
     if charsmap:
@@ -182,6 +198,21 @@ def _normalizers(
         replace("Regex", " {2,}", " "),
         {"type": "Strip", "strip_left": True, "strip_right": True},
     ]
+
+
+@functools.cache
+def accents_pattern() -> str:
+    """Returns a regular expression of what `Normalizer` drops as accents."""
+    code_points = [
+        c for c in range(sys.maxunicode + 1) if unicodedata.combining(chr(c))
+    ]
+    runs = itertools.groupby(enumerate(code_points), lambda x: x[1] - x[0])
+    ranges = []
+    for _, run in runs:
+        (_, first), *others = run
+        last = f"-{chr(others[-1][1])}" if others else ""
+        ranges.append(chr(first) + last)
+    return f"[{''.join(ranges)}]"
 
 
 def _template(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -20,7 +20,11 @@ from albert_tf.text.sentencepiece_model import (
     check_model,
     user_defined_pieces,
 )
-from albert_tf.text.tokenizer_json import PENALTY, WHITESPACE
+from albert_tf.text.tokenizer_json import (
+    FIRST_ACCENTS,
+    PENALTY,
+    WHITESPACE,
+)
 
 _Type = sentencepiece_model_pb2.ModelProto.SentencePiece
 
@@ -62,7 +66,8 @@ def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
     model, so that texts get the same ids; its training settings are lost. The
     files of transformers 4 and 5 and of `tokenizer_json` are supported: Unigram
     models with a Metaspace pre-tokenizer and, as optional normalizers, replaced
-    quotes, NFKD with StripAccents, Lowercase and a charsmap.
+    quotes, NFKD with StripAccents or `accents_pattern`, Lowercase and a
+    charsmap.
 
     * Special added tokens become control pieces. Other added tokens, and all
       pieces with score 0, which SentencePiece gives to no ordinary piece,
@@ -219,6 +224,10 @@ def _normalization(
         elif name == "Replace":
             pattern, replacement = step["pattern"], step["content"]
             if pattern in _SPACES and replacement == " ":
+                continue
+            accents = str(pattern.get("Regex")).startswith(FIRST_ACCENTS)
+            if accents and not replacement and not charsmap:
+                found.append("StripAccents")
                 continue
             quote = pattern.get("String")
             if quote not in _QUOTES or replacement != '"' or charsmap:

@@ -81,9 +81,9 @@ def test_ids_of_the_library_itself(name, request, vectors, tmp_path):
     path = tmp_path / TOKENIZER_JSON
     path.write_bytes(tokenizer_json(tokenizer))
     library = tokenizers.Tokenizer.from_file(str(path))
-    found = [library.encode(t, add_special_tokens=False).ids for t in vectors]
-    pairs = zip(found, tokenizer.encode(vectors), strict=True)
-    assert sum(ids == expected for ids, expected in pairs) == 302
+    texts = [*vectors, "हिन्दी में", "ภาษาที่", "தமிழ் மொழி", "বাংলা", "မြန်မာ"]
+    found = [library.encode(t, add_special_tokens=False).ids for t in texts]
+    assert found == tokenizer.encode(texts)
 
 
 def test_ids_of_a_byte_pair_vocabulary(sentences, tmp_path):

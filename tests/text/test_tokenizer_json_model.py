@@ -7,6 +7,8 @@ import base64
 import copy
 import json
 import pathlib
+import re
+import unicodedata
 
 import pytest
 from sentencepiece import sentencepiece_model_pb2
@@ -14,7 +16,12 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
-from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
+from albert_tf.text.tokenizer_json import (
+    FIRST_ACCENTS,
+    TOKENIZER_JSON,
+    accents_pattern,
+    tokenizer_json,
+)
 from albert_tf.text.tokenizer_json_reader import read_tokenizer_json
 
 DATA = pathlib.Path(__file__).parent / "data" / "tokenizer_json"
@@ -155,6 +162,25 @@ def test_normalizers_determine_the_settings():
     assert read(values).do_lower_case
     values["normalizer"] = None
     assert read(values).do_lower_case is False
+
+
+def test_what_is_dropped_as_accents(tokenizer):
+    """Not the vowel signs, which have no combining class."""
+    text = "\u00e9\u0301 हिन्दी ภาษาที่ தமிழ் বাংলা မြန်မာ \U0001d165"
+    text = unicodedata.normalize("NFKD", text)
+    found = re.sub(accents_pattern(), "", text)
+    assert found == tokenizer.normalizer.fold(text)
+    assert "\u093f" in found
+    assert accents_pattern().startswith(FIRST_ACCENTS)
+    # Earlier releases wrote StripAccents, as transformers does.
+    old = json.loads(tokenizer_json(tokenizer))
+    steps = old["normalizer"]["normalizers"]
+    (place,) = (i for i, x in enumerate(steps) if x.get("content") == "")
+    steps[place] = {"type": "StripAccents"}
+    assert read(old) == read(tokenizer_json(tokenizer))
+    steps[place] = {"type": "Replace", "pattern": {"Regex": "x"}, "content": ""}
+    with pytest.raises(InputError, match="replacing .*'x'.* by '' is not supp"):
+        read(old)
 
 
 @pytest.mark.parametrize(("scheme", "marks"), [("first", 1), ("never", 0)])

@@ -49,6 +49,7 @@ def test_ids(
     for file, content in files.items():
         (tmp_path / file).write_bytes(content)
     texts = [*sentences("en", 500), *sentences("zh", 100), *vectors]
+    texts += ["हिन्दी में", "ภาษาที่", "தமிழ் மொழி", "বাংলা", "မြန်မာ"]
     hostile = [
         text.encode(errors="replace").decode()
         for text in (*special_texts[:2000], *odd_texts[:2000])
