@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -12,6 +12,9 @@ import tensorflow_text  # noqa: F401  Registers the ops of tokenizers.
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import check_not_web_address
+
+# A folder, or what was loaded from it.
+Source = str | os.PathLike[str] | Callable[..., Any]
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -34,12 +37,16 @@ class HubLayer(keras.layers.Layer):
 
     Args:
       path: folder of the SavedModel, local or on a file system that TensorFlow
-        reads (`gs://...`). Web addresses are not downloaded.
+        reads (`gs://...`). Web addresses are not downloaded. Or what
+        `tf.saved_model.load` returned, or an endpoint of that; a Keras model
+        with the layer can then not be saved as a `.keras` file.
       trainable: whether the weights are trained.
       endpoint: name of an attribute of the loaded object to call, such as "mlm"
         of an encoder; None to call the object itself.
       arguments: keyword arguments of every call, such as `{"seq_length": 64}`
         for a preprocessor.
+      output_key: name of the output to return, such as "pooled_output"; None
+        for all of them.
       **kwargs: `name` and `dtype` of `keras.layers.Layer`. The SavedModel
         computes in its own precision, whatever `dtype` is.
 
@@ -55,10 +62,11 @@ class HubLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Source,
         trainable: bool = True,
         endpoint: str | None = None,
         arguments: Mapping[str, Any] | None = None,
+        output_key: str | None = None,
         **kwargs,
     ):
         if keras.backend.backend() != "tensorflow":
@@ -66,29 +74,21 @@ class HubLayer(keras.layers.Layer):
                 "HubLayer needs KERAS_BACKEND=tensorflow, not "
                 f"{keras.backend.backend()!r}"
             )
-        check_not_web_address(
-            path,
-            "a folder written by `albert export --model=albert/albert-base-v2 "
-            "--kind=encoder`, or --kind=preprocessor",
-        )
         super().__init__(**kwargs)
-        self.saved_model_path = os.fspath(path)
         self.endpoint = endpoint
         self.arguments = dict(arguments or {})
-        try:
-            # Kept, as variables and resources live as long as this object.
-            self._loaded = tf.saved_model.load(self.saved_model_path)
-        except (OSError, tf.errors.OpError) as error:
-            raise InputError(
-                f"cannot load {self.saved_model_path}: {error}"
-            ) from None
+        self.output_key = output_key
+        self.saved_model_path = None if callable(path) else os.fspath(path)
+        # Kept, as variables and resources live as long as this object.
+        self._loaded = path if callable(path) else _load(path)
         self._target: Any = self._loaded
         if endpoint is not None:
             self._target = getattr(self._loaded, endpoint, None)
         if not callable(self._target):
             raise InputError(
-                f"the SavedModel {self.saved_model_path} has no callable "
-                f"{endpoint or 'root'}; is it one of the TF-Hub text contract?"
+                f"the SavedModel {self.saved_model_path or 'that was loaded'} "
+                f"has no callable {endpoint or 'root'}; is it one of TF-Hub's "
+                "text contract?"
             )
         trained = list(getattr(self._target, "trainable_variables", ()))
         seen = {id(variable) for variable in trained}
@@ -116,15 +116,34 @@ class HubLayer(keras.layers.Layer):
         if self.trainable:
             for loss in getattr(self._target, "regularization_losses", ()):
                 self.add_loss(loss())
-        return self._target(inputs, **arguments)
+        outputs = self._target(inputs, **arguments)
+        if self.output_key is None:
+            return outputs
+        named = outputs if isinstance(outputs, Mapping) else {}
+        if self.output_key not in named:
+            raise InputError(
+                f"output_key={self.output_key} must be one of the outputs of "
+                f"the SavedModel: {', '.join(named) or 'they have no names'}"
+            )
+        return named[self.output_key]
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the layer: the path, not the SavedModel."""
+        """Returns the arguments of the layer: the path, not the SavedModel.
+
+        Raises:
+          InputError: If the layer was created of a loaded object.
+        """
+        if self.saved_model_path is None:
+            raise InputError(
+                "a HubLayer of a loaded object cannot be saved; give it the "
+                "path of the SavedModel"
+            )
         return {
             **super().get_config(),
             "path": self.saved_model_path,
             "endpoint": self.endpoint,
             "arguments": dict(self.arguments),
+            "output_key": self.output_key,
         }
 
     @classmethod
@@ -146,6 +165,18 @@ class HubLayer(keras.layers.Layer):
                 "keras.config.enable_unsafe_deserialization()"
             )
         return cls(**config)
+
+
+def _load(path: str | os.PathLike[str]) -> Any:
+    check_not_web_address(
+        path,
+        "a folder written by `albert export --model=albert/albert-base-v2 "
+        "--kind=encoder`, or --kind=preprocessor",
+    )
+    try:
+        return tf.saved_model.load(os.fspath(path))
+    except (OSError, tf.errors.OpError) as error:
+        raise InputError(f"cannot load {os.fspath(path)}: {error}") from None
 
 
 def _keras_variables(

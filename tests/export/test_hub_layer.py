@@ -131,6 +131,35 @@ def test_hub_is_a_replacement_of_tensorflow_hub(
     assert len(model.trainable_weights) == 25
 
 
+def test_one_output(encoder_path, inputs):
+    layer = hub.KerasLayer(encoder_path, output_key="pooled_output")
+    pooled = hub.KerasLayer(encoder_path)(inputs)["pooled_output"]
+    np.testing.assert_array_equal(layer(inputs), pooled)
+    again = HubLayer.from_config(layer.get_config(), safe_mode=False)
+    assert again.output_key == "pooled_output"
+    wrong = hub.KerasLayer(encoder_path, output_key="pooled")
+    with pytest.raises(InputError, match="one of .*sequence_output"):
+        wrong(inputs)
+
+
+def test_a_loaded_object(encoder_path, inputs):
+    loaded = tf.saved_model.load(encoder_path)
+    layer = hub.KerasLayer(loaded, trainable=True)
+    compare(layer(inputs), dict(HubLayer(encoder_path)(inputs)))
+    assert len(classifier(layer).trainable_weights) == 25 + HEAD
+    assert len(hub.KerasLayer(loaded.mlm, trainable=True).weights) == 30
+    with pytest.raises(InputError, match="cannot be saved; give it the path"):
+        layer.get_config()
+
+
+@pytest.mark.parametrize(
+    "argument", [{"signature": "serving_default"}, {"tags": {"serve"}}]
+)
+def test_arguments_that_are_not_taken(encoder_path, argument):
+    with pytest.raises(InputError, match="is not supported: .*; remove it"):
+        hub.KerasLayer(encoder_path, load_options=None, **argument)
+
+
 def test_errors(tmp_path):
     with pytest.raises(InputError, match="cannot load .*nothing"):
         HubLayer(tmp_path / "nothing")
