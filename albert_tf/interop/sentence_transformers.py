@@ -157,7 +157,8 @@ def read_pooling(folder: pathlib.Path) -> _Pooling:
     raise InputError(
         f"{path}: {', '.join(map(shown, found)) or 'no pooling'} is not "
         f"supported, only {', '.join(POOLINGS[:-1])} or {POOLINGS[-1]} "
-        "pooling; give one of them as pooling to compute that instead"
+        "pooling; give one of them as pooling to compute that instead, or drop "
+        "it with `albert convert --drop=pooling`, for means"
     )
 
 
