@@ -38,6 +38,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 _logger = logging.getLogger(__name__)
 # Of OpenAI's embeddings. `user` is for its accounts.
 _OPENAI_FIELDS = ("input", "model", "encoding_format", "dimensions", "user")
+# As many as OpenAI takes in a request: its clients send up to 1,000 by default.
+_OPENAI_TEXTS = 2048
 
 
 def create_app(model: ServedModel, config: ServeConfig) -> Starlette:
@@ -147,7 +149,7 @@ class _Server:
             raise HTTPException(413, f"the body has more than {limit:,} bytes")
         return parse_object(bytes(body), "the body")
 
-    def _check_size(self, given: Any, name: str) -> None:
+    def _check_size(self, given: Any, name: str, max_texts: int) -> None:
         """Checks the lengths of all strings and lists, such as `options`."""
         most = self._config.max_characters
         if isinstance(given, str) and len(given) > most:
@@ -157,15 +159,14 @@ class _Server:
             )
         if isinstance(given, Mapping):
             for key, value in given.items():
-                self._check_size(value, f"{name}[{shown(key)}]")
+                self._check_size(value, f"{name}[{shown(key)}]", max_texts)
         elif isinstance(given, list):
-            most = self._config.max_texts
-            if not 1 <= len(given) <= most:
+            if not 1 <= len(given) <= max_texts:
                 raise InputError(
-                    f"{name} has {len(given)} texts; expected 1 to {most}"
+                    f"{name} has {len(given)} texts; expected 1 to {max_texts}"
                 )
             for number, value in enumerate(given):
-                self._check_size(value, f"{name}[{number}]")
+                self._check_size(value, f"{name}[{number}]", max_texts)
 
     async def _compute(
         self,
@@ -173,10 +174,13 @@ class _Server:
         inputs: list[Any],
         options: Mapping[str, Any],
     ) -> list[Any]:
-        items = [
-            endpoint.item(given, number, options)
-            for number, given in enumerate(inputs)
-        ]
+        # In a thread, as some are tokenized.
+        items = await asyncio.to_thread(
+            lambda: [
+                endpoint.item(given, number, options)
+                for number, given in enumerate(inputs)
+            ]
+        )
         future = self._batchers[endpoint.path].submit(items)
         return await asyncio.wrap_future(future)
 
@@ -187,7 +191,7 @@ class _Server:
             inputs = fields.pop("inputs")
             if not isinstance(inputs, list):
                 inputs = [inputs]
-            self._check_size(inputs, "inputs")
+            self._check_size(inputs, "inputs", self._config.max_texts)
             outputs = await self._compute(endpoint, inputs, fields)
             return JSONResponse({"outputs": _plain(outputs)})
 
@@ -199,6 +203,8 @@ class _Server:
         async def handler(request: Request) -> Response:
             fields = await self._fields(request)
             _check_names(fields, "input", _OPENAI_FIELDS)
+            # Some clients send null for what is not given.
+            fields = {name: x for name, x in fields.items() if x is not None}
             encoding = fields.get("encoding_format", "float")
             if encoding not in ("float", "base64"):
                 raise InputError(
@@ -210,23 +216,19 @@ class _Server:
                     f"dimensions={shown(fields['dimensions'])}: the model has "
                     f"vectors of {size}; leave dimensions out"
                 )
-            inputs = fields["input"]
+            inputs = fields.get("input")
             texts = inputs if isinstance(inputs, list) else [inputs]
             if not all(isinstance(text, str) for text in texts):
                 raise InputError(
                     f"input={shown(inputs)} must be a text or a list of texts; "
                     "token ids are not supported"
                 )
-            self._check_size(texts, "input")
+            self._check_size(texts, "input", _OPENAI_TEXTS)
             vectors = await self._compute(
                 self._model.endpoints["/embed"], texts, {}
             )
             encode = _base64 if encoding == "base64" else rounded
-            # Those that are used, with [CLS] and [SEP].
-            tokens = sum(
-                min(len(ids) + 2, embedder.max_length)
-                for ids in embedder.tokenizer.encode(texts)
-            )
+            tokens = await asyncio.to_thread(_count_tokens, embedder, texts)
             return JSONResponse(
                 {
                     "object": "list",
@@ -266,6 +268,7 @@ class _Server:
             "model": self._config.model,
             "task": self._model.task,
             "paths": list(self._model.endpoints),
+            "texts": self._model.texts,
         }
         # In a script, "</script>" would end it.
         data = json.dumps(facts).replace("<", "\\u003c")
@@ -277,6 +280,16 @@ class _Server:
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+def _count_tokens(embedder: SentenceEmbedder, texts: list[str]) -> int:
+    """Counts the tokens that are used, with [CLS] and [SEP]."""
+    most = embedder.max_length - 2
+    # One by one: other threads wait for what tokenizers do in one call.
+    return sum(
+        len(embedder.tokenizer.encode(text, max_length=most)) + 2
+        for text in texts
+    )
 
 
 def _check_names(

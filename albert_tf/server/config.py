@@ -37,7 +37,7 @@ class ServeConfig(TaskModuleConfig):
     max_texts: int = setting(
         64,
         "Number of texts that a request may have, and of options that a "
-        "question may have.",
+        "question may have. /v1/embeddings takes 2,048 texts, as OpenAI's.",
         bounds="[1, 65536]",
     )
     max_characters: int = setting(

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.task import Embedding
-from albert_tf.finetuning.example_texts import sample_texts
+from albert_tf.finetuning.example_texts import sample_texts, text_ranks
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.input_files import shown
@@ -50,11 +50,13 @@ class ServedModel:
       task: name of what the model does, such as "text_classification".
       endpoints: its endpoints, by path.
       embedder: what computes vectors, if the model does.
+      texts: the ranks of the texts of an input of `/predict`, by name.
     """
 
     task: str
     endpoints: Mapping[str, Endpoint]
     embedder: SentenceEmbedder | None = None
+    texts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def load_served_model(
@@ -84,7 +86,11 @@ def load_served_model(
         task = folder.task_config.task_type
         if task != Embedding.name:
             predictor = Predictor(folder, **settings)
-            return ServedModel(task, _by_path(_predict(predictor)))
+            return ServedModel(
+                task,
+                _by_path(_predict(predictor)),
+                texts=text_ranks(predictor.task_type),
+            )
     # Other heads than that for words are not used, so any name of them will do.
     opened = open_checkpoint(path, head="classifier_head")
     has_words = "mlm_head" in opened.components

@@ -14,6 +14,7 @@ import uvicorn
 
 import albert_tf
 from albert_tf.models.base import AlbertModel
+from albert_tf.server import app
 from albert_tf.server.app import create_app
 from albert_tf.server.config import ServeConfig
 from albert_tf.server.endpoints import load_served_model
@@ -120,12 +121,16 @@ class TestPretrained:
         count = sum(len(tokenizer.encode(x)) + 2 for x in TEXTS)
         usage = {"prompt_tokens": count, "total_tokens": count}
         assert answer["usage"] == usage
-        # What OpenAI's client asks for by default.
-        body = {"input": TEXTS[0], "encoding_format": "base64"}
-        (row,) = post(url, body)[1]["data"]
+        # What OpenAI's client asks for by default; others send nulls.
+        body = {"input": TEXTS[0], "encoding_format": "base64", "user": None}
+        (row,) = post(url, body | {"dimensions": None})[1]["data"]
         decoded = np.frombuffer(base64.b64decode(row["embedding"]), "<f4")
         np.testing.assert_allclose(decoded, vectors[0], atol=1e-6)
         assert "albert_tiny_en" in get(f"{pretrained}/v1/models")[0]
+        # More texts than --max_texts: clients send them in large requests.
+        status, answer = post(url, {"input": ["a"] * 65})
+        assert (status, len(answer["data"])) == (200, 65)
+        assert answer["usage"]["total_tokens"] == 65 * 3
 
     @pytest.mark.parametrize(
         ("path", "body", "status", "message"),
@@ -163,6 +168,7 @@ class TestPretrained:
             # Of LangChain, for example.
             ("/v1/embeddings", {"input": [[1] * 9]}, 400, "token ids are not"),
             ("/v1/embeddings", {"input": [1] * 9}, 400, "token ids are not"),
+            ("/v1/embeddings", {"input": None}, 400, "input=None must be a "),
             (
                 "/v1/embeddings",
                 {"input": "a", "dimensions": 8},
@@ -204,9 +210,26 @@ class TestPretrained:
     def test_page(self, pretrained):
         page, headers = get(pretrained)
         assert '"model": "albert_tiny_en"' in page
+        assert '"texts": {}' in page
         # Nothing is loaded from elsewhere, and it says so to the browser.
         assert not re.search(r"(src|href)=.?https?:", page)
         assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+def test_texts_are_tokenized_in_other_threads_than_the_loop(
+    pretrained, monkeypatch
+):
+    names = []
+
+    def count(*_):
+        names.append(threading.current_thread().name)
+        return 1
+
+    monkeypatch.setattr(albert_tf.FillMask, "count_masks", count)
+    monkeypatch.setattr(app, "_count_tokens", count)
+    assert post(f"{pretrained}/fill-mask", {"inputs": "A [MASK]."})[0] == 200
+    assert post(f"{pretrained}/v1/embeddings", {"input": "a"})[0] == 200
+    assert [name.split("_")[0] for name in names] == ["asyncio"] * 2
 
 
 def test_pretrained_model_is_opened_once_and_fills_batches(monkeypatch):
@@ -233,6 +256,7 @@ PASSAGE = {"context": "A reader came. He left.", "question": "Who came?"}
 @pytest.mark.parametrize(
     ("task", "given", "bad", "message"),
     [
+        # The page's form has the texts of `given`.
         ("sst2", "A good film.", {"pair": "a"}, "takes text, not pair"),
         ("mrpc", {"text": "a b", "pair": "b c"}, "a b", "takes text and pair"),
         ("stsb", {"text": "a b", "pair": "b c"}, 3, "must be a text or a dict"),
@@ -260,5 +284,10 @@ def test_predict(make_finetuned, assert_close, task, given, bad, message):
             assert status == 200
             assert_close(answer["outputs"], expected)
         status, answer = post(f"{address}/predict", {"inputs": [given, bad]})
+        texts = re.search(r'"texts": (\{.*?\})', get(address)[0]).group(1)
+    named = {"text": given} if isinstance(given, str) else given
+    assert json.loads(texts) == {
+        name: 1 + isinstance(text, list) for name, text in named.items()
+    }
     assert status == 400
     assert message in answer["error"]["message"]
