@@ -119,9 +119,12 @@ def print_score_table(
 ) -> None:
     """Prints a row for each checkpoint as soon as it is evaluated.
 
+    Runs of different objectives have different metrics: a new heading follows
+    where they change.
+
     Args:
       scored: path and scores of each checkpoint, from `evaluate_checkpoints`.
-      baselines: result of `Records.baselines`, printed in the first rows.
+      baselines: result of `Records.baselines`, printed below each heading.
       width: width of the paths, in characters.
     """
     from albert_tf.analysis.runs import baseline_rows
@@ -137,8 +140,9 @@ def print_score_table(
         print(line.rstrip(), flush=True)
 
     for path, scores in scored:
-        if not metrics:
-            metrics = [x for x in scores if x not in {"step", *baselines}]
+        found = [x for x in scores if x not in {"step", *baselines}]
+        if found != metrics:
+            metrics = found
             known = baseline_rows(metrics, baselines)
             width = max(width, *map(len, known), len("checkpoint"))
             row("checkpoint", "step", metrics)
