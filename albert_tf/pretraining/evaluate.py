@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
@@ -94,6 +94,7 @@ def evaluate_checkpoints(
     """Evaluates checkpoints of one or several runs, in the given order.
 
     Checkpoints of one architecture share a model, which is traced once.
+    Sentence order is scored only if the last phase of the run trained it.
 
     Args:
       checkpoints: paths without extension, as returned by `match_checkpoints`,
@@ -123,7 +124,7 @@ def evaluate_checkpoints(
         key = (
             config.replace(trained_positions=None),
             settings.get("precision", "float32"),
-            objective_of(settings, records),
+            _objective_of_run(_run_of(path), settings, records),
         )
         if key not in scorers:
             scorers[key] = _make_scorer(*key, records, batch_size)
@@ -144,6 +145,21 @@ def evaluate_checkpoints(
         others = len(described) - len(damaged)
         text = f"; the other {others} were scored" if others else ""
         raise InputError("; ".join(damaged) + text)
+
+
+def _objective_of_run(
+    run_dir: str, settings: Mapping[str, Any], records: Records
+) -> Objective:
+    """Returns the objective, without pairs that the run has not trained."""
+    objective = objective_of(settings, records)
+    path = os.path.join(run_dir, DATA_FILE)
+    trained = records.pair_task
+    if exists(path):
+        trained = read_manifest_file(path)["settings"]["sentence_order"]
+    last = (settings.get("phases") or [{}])[-1]
+    if last.get("sentence_order", trained) == records.pair_task:
+        return objective
+    return dataclasses.replace(objective, pair_task="none")
 
 
 def record_scores(

@@ -109,6 +109,24 @@ def test_one_checkpoint_of_a_run(runs, records, eagerly):
             evaluate_pretraining(run, records, checkpoint=checkpoint)
 
 
+@pytest.mark.parametrize("phases", [[], [{"sentence_order": "none"}]])
+def test_sentence_order_is_scored_only_if_it_was_trained(
+    runs, records, tmp_path, edited, eagerly, phases
+):
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    if phases:
+        with edited(run / "run.json") as record:
+            phases = [{"steps": 12} | phase for phase in phases]
+            record["settings"]["phases"] = phases
+    else:
+        with edited(run / "data_manifest.json") as manifest:
+            manifest["settings"]["sentence_order"] = "none"
+    with eagerly():
+        scores = evaluate_pretraining(run, records, checkpoint=4, max_steps=1)
+    assert not {"sop_loss", "sop_accuracy"} & scores.keys()
+    assert scores["loss"] == pytest.approx(scores["mlm_loss"], rel=1e-4)
+
+
 def test_records_with_another_vocabulary_are_an_error(
     runs, records, tmp_path, edited
 ):
