@@ -55,6 +55,11 @@ class Schedule(abc.ABC):
         )
         return tf.where(since_start < self.warmup_steps, warmup, rate)
 
+    @property
+    def warmup_end(self) -> int:
+        """The first step after the warm-up."""
+        return self._warmup_start() + self.warmup_steps
+
     def _warmup_start(self) -> int:
         return 0
 

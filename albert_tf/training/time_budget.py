@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.training.schedules import WarmupStableDecay
+from albert_tf.training.schedules import Schedule, WarmupStableDecay
 
 # Without decay_steps, the decay has this share of all steps; 10 to 20 % are
 # best in arXiv:2405.18392.
@@ -19,6 +19,8 @@ _SHARE = 0.2
 _RESERVE = 0.01
 # Number of launches that the rate of the newest steps is measured over.
 _LAUNCHES = 20
+# Number of launches after which the steps of the run can be estimated.
+_FIRST_LAUNCHES = 4
 
 
 class LastDecay(NamedTuple):
@@ -83,6 +85,8 @@ class TimeBudget:
         self._launches: deque[tuple[float, int]] = deque(maxlen=_LAUNCHES)
         self._first_launch: tuple[float, int] | None = None
         self._evaluation = 0.0
+        self._expected_steps = math.inf
+        self._has_warned = False
 
     @staticmethod
     def is_decided(state: tuple[float, ...]) -> bool:
@@ -161,6 +165,8 @@ class TimeBudget:
             (1 - _RESERVE) * self._seconds - self.elapsed - self._evaluation
         )
         seconds = self._mean(self._seconds_per_step())
+        if seconds and len(self._launches) >= _FIRST_LAUNCHES:
+            self._expected_steps = step + max(0, math.floor(left / seconds))
         remaining = self._num_train_steps - step
         if self.last_decay or not remaining:
             return False
@@ -177,11 +183,36 @@ class TimeBudget:
         """Returns a log line about the decision."""
         assert self.last_decay is not None
         first, steps = self.last_decay
-        return (
+        text = (
             f"time: {self._minutes()} are over; the learning rate decays in "
             f"the {steps:,} steps from {first + 1:,} on, and the run ends "
             f"after step {first + steps:,} instead of {self._num_train_steps:,}"
         )
+        if first < self._warmup_end:
+            text += (
+                f", although the warm-up of {self._warmup_end:,} steps is not "
+                f"over: the highest rate is {float(self._schedule(first)):.3g}"
+            )
+        return text
+
+    def warn_of_warmup(self) -> str:
+        """Returns a log line, once, if the run will end in its warm-up."""
+        enough = self._expected_steps >= self._warmup_end
+        if enough or self._has_warned or self.last_decay:
+            return ""
+        self._has_warned = True
+        return (
+            f"time: {self._seconds / 60:g} minutes allow about "
+            f"{self._expected_steps:,} steps, fewer than the "
+            f"{self._warmup_end:,} of the warm-up; give more time, or fewer "
+            "warm-up steps"
+        )
+
+    @property
+    def _warmup_end(self) -> int:
+        if isinstance(self._schedule, Schedule):
+            return self._schedule.warmup_end
+        return 0
 
     def describe_end(self, step: int) -> str:
         """Returns a log line about what was reached."""

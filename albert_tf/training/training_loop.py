@@ -134,6 +134,8 @@ class TrainingLoop:
                 log.end_at(budget.last_step)
                 log.note(budget.describe_decision())
                 save = True  # A resumed run has to know of it.
+            elif warning := budget.warn_of_warmup():
+                log.note(warning)
             may_save = save or (config.best_metric and evaluates)
             # Metrics are means since the last log line, so there has to be a
             # line wherever a run may resume.

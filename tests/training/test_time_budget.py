@@ -190,6 +190,22 @@ def test_a_budget_that_is_over_leaves_one_step():
     budget = TimeBudget(0.01, stable(99, 20), 99, started=-1e6)
     assert budget.decide(1, launch=1)
     assert budget.last_decay == LastDecay(1, 1)
+    said = budget.describe_decision()
+    assert "warm-up of 5 steps is not over: the highest rate is 0.002" in said
+
+
+def test_too_little_time_for_the_warm_up_is_said_early():
+    schedule = WarmupStableDecay(0.01, MANY, MANY // 2)
+    budget = TimeBudget(0.1, schedule, MANY, started=time.monotonic())
+    said = []
+    for step in range(1, 9):
+        assert not budget.decide(step, launch=1)
+        said.append(budget.warn_of_warmup())
+        time.sleep(0.02)
+    (warning,) = filter(None, said)
+    assert said.index(warning) < 5
+    assert "0.1 minutes allow about " in warning
+    assert "fewer than the 50,000 of the warm-up" in warning
 
 
 def test_without_a_budget_nothing_changes():
