@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.data.data_config import WordStarts
 from albert_tf.data.records import Records
 from albert_tf.data.tokenized_documents import VocabularyTable
 from albert_tf.errors import InputError
@@ -59,6 +60,7 @@ class RecordStatistics:
         according to the manifests; None if unknown.
       tokenizer: tokenizer of the records; None if unknown.
       num_examples: maximum number of `examples`.
+      word_starts: which pieces start a word; see `starts_word`.
       lengths: histogram of tokens per record, including special tokens.
       sequences: histogram of sequences per record.
       sequence_lengths: histogram of tokens per sequence.
@@ -80,6 +82,7 @@ class RecordStatistics:
     kept_fraction: float | None
     tokenizer: Tokenizer | None = dataclasses.field(repr=False)
     num_examples: int
+    word_starts: WordStarts = "google"
     lengths: np.ndarray = dataclasses.field(init=False)
     sequences: np.ndarray = dataclasses.field(init=False)
     sequence_lengths: np.ndarray = dataclasses.field(init=False)
@@ -101,7 +104,9 @@ class RecordStatistics:
         self._table = None
         if self.tokenizer is not None:
             self.span_words = np.zeros(size, np.int64)
-            self._table = VocabularyTable.from_tokenizer(self.tokenizer)
+            self._table = VocabularyTable.from_tokenizer(
+                self.tokenizer, self.word_starts
+            )
 
     @property
     def num_measured(self) -> int:
@@ -267,6 +272,7 @@ def analyze_records(
         _kept_fraction(records),
         tokenizer,
         num_examples,
+        records.word_starts,
     )
     left = min(max_records or total, total)
     batch_size = min(

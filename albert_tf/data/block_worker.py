@@ -19,8 +19,18 @@ from albert_tf.data.chunk_packing import pack_chunks
 from albert_tf.data.chunks import cut_chunks, cut_joined
 from albert_tf.data.data_config import MaskingConfig, PretrainingDataConfig
 from albert_tf.data.documents import TextBlock
-from albert_tf.data.masking import mask_words, num_predictions
-from albert_tf.data.sentence_pairs import draw_sentence_pairs, pack_pairs
+from albert_tf.data.masking import (
+    MaskedTokens,
+    mask_words,
+    num_predictions,
+)
+from albert_tf.data.sentence_pairs import (
+    PackedPairs,
+    SentencePairs,
+    draw_sentence_pairs,
+    pack_pairs,
+    split_at_first_boundary,
+)
 from albert_tf.data.tfrecords import (
     Ragged,
     frame_records,
@@ -36,6 +46,9 @@ from albert_tf.worker_pool import worker_pool
 # Pairs that are masked at a time: enough to amortize NumPy's overhead per call,
 # few enough that the arrays take megabytes.
 _MASKING_BATCH = 2048
+
+# Pairs of a block that are masked to measure the masking rate of training.
+_SAMPLED_PAIRS = 256
 
 # Upper bound of the documents of a block, which has about 1 MB of text.
 _MAX_DOCUMENTS = 1 << 20
@@ -109,7 +122,9 @@ class BlockWorker:
         self.config = config
         self.num_shards = num_shards
         tokenizer = config.tokenizer
-        self.table = VocabularyTable.from_tokenizer(tokenizer)
+        self.table = VocabularyTable.from_tokenizer(
+            tokenizer, config.word_starts
+        )
         # A "[SEP]" that is spelled out in text must not become a special token.
         self.tokenizer = (
             tokenizer.with_settings(match_special_tokens=False)
@@ -146,6 +161,9 @@ class BlockWorker:
                 documents=documents.num_documents,
                 sentences=documents.num_sentences,
                 tokens=len(documents.tokens),
+                unknown_tokens=int(
+                    np.count_nonzero(documents.tokens == self.tokenizer.unk_id)
+                ),
                 control_pieces=sum(
                     text.count(piece)
                     for text in map("\n".join, block.documents)
@@ -219,18 +237,64 @@ class BlockWorker:
             pairs=int(is_pair.sum()),
             input_tokens=int(lengths.sum()),
         )
-        if len(chunks):
+        # Held-out text is counted when it is masked.
+        if len(chunks) and result.split != "heldout":
             masking: MaskingConfig = config
-            quotas = num_predictions(config.max_seq_length, masking)
-            predictions = np.add.reduceat(quotas[lengths], first_chunks)
-            counts["predictions"] += int(
-                np.minimum(predictions, masking.max_predictions_per_seq).sum()
+            quotas = num_predictions(config.max_seq_length, masking)[lengths]
+            predictions = np.add.reduceat(quotas, first_chunks)
+            total = np.minimum(predictions, masking.max_predictions_per_seq)
+            share = self._masked_share(
+                chunks.tokens,
+                split_at_first_boundary(chunks, is_pair),
+                quotas,
+                rng.spawn(1)[0],  # Records must not depend on these draws.
             )
+            counts["predictions"] += round(share * int(total.sum()))
         # Every token may be masked.
         result.label_counts += np.bincount(
             documents.tokens, minlength=len(result.label_counts)
         )
         yield rows.features()
+
+    def _masked_share(
+        self,
+        tokens: np.ndarray,
+        pairs: SentencePairs,
+        quotas: np.ndarray,
+        rng: np.random.Generator,
+    ) -> float:
+        """Masks some pairs as training does.
+
+        Returns:
+          The share of their `quotas` that is masked. It is small if many words
+          are longer than the quota, as those are never masked.
+        """
+        sample = slice(None, None, -(-len(pairs) // _SAMPLED_PAIRS))
+        masked = sum(
+            int(np.count_nonzero(batch.weights))
+            for _, _, batch in self._mask(tokens, pairs[sample], rng)
+        )
+        return masked / max(1, int(quotas[sample].sum()))
+
+    def _mask(
+        self,
+        tokens: np.ndarray,
+        pairs: SentencePairs,
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[SentencePairs, PackedPairs, MaskedTokens]]:
+        """Yields batches of pairs, packed and masked."""
+        config, table = self.config, self.table
+        ops = ArrayOps(rng)
+        quotas = num_predictions(config.max_seq_length, config)
+        for first in range(0, len(pairs), _MASKING_BATCH):
+            batch = pairs[first : first + _MASKING_BATCH]
+            packed = pack_pairs(
+                ops, tokens, batch, table, config.max_seq_length
+            )
+            masked = mask_words(
+                ops, packed, quotas[packed.lengths], table, config
+            )
+            yield batch, packed, masked
 
     def _masked_features(
         self,
@@ -249,16 +313,7 @@ class BlockWorker:
             one_sentence_chunks=config.one_sentence_chunks,
         )
         counts.update(pair_counts)
-        ops = ArrayOps(rng)
-        quotas = num_predictions(config.max_seq_length, config)
-        for first in range(0, len(pairs), _MASKING_BATCH):
-            batch = pairs[first : first + _MASKING_BATCH]
-            packed = pack_pairs(
-                ops, documents.tokens, batch, self.table, config.max_seq_length
-            )
-            masked = mask_words(
-                ops, packed, quotas[packed.lengths], self.table, config
-            )
+        for batch, packed, masked in self._mask(documents.tokens, pairs, rng):
             yield {
                 "input_ids": masked.input_ids,
                 "input_mask": packed.input_mask,

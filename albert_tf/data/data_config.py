@@ -25,6 +25,7 @@ EncodingErrors = Literal["strict", "replace"]
 SentenceOrder = Literal["sop", "nsp", "none"]
 OneSentenceChunks = Literal["drop", "random_next"]
 Masking = Literal["dynamic", "static"]
+WordStarts = Literal["google", "spaces"]
 
 _PACKING_SETTINGS = ("pack", "max_sequences_per_row")
 
@@ -121,7 +122,18 @@ class MaskingConfig:
         True, "Draw n words with a probability proportional to 1/n."
     )
     do_whole_word_mask: bool = setting(
-        True, "Mask either all pieces of a word or none."
+        True,
+        "Mask either all pieces of a word or none. By default, as in the "
+        "original, SentencePiece pieces with a non-ASCII letter are words of "
+        "their own (--word_starts).",
+    )
+    word_starts: WordStarts = setting(
+        "google",
+        "SentencePiece pieces that start a word. google: all with a space "
+        "before them or a character other than ASCII letters and punctuation, "
+        "as in the original, so that parts of Russian or Hindi words are "
+        "masked. spaces: letters of scripts with spaces between words "
+        "continue a word.",
     )
 
     def __post_init__(self) -> None:
@@ -301,11 +313,15 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     def settings(self) -> dict[str, Any]:
         """Returns the settings that the records depend on, as JSON values.
 
-        Settings of packing are left out unless records are packed.
+        Settings of packing are left out unless records are packed, and so is
+        the default of `word_starts`, which older data sets do not have.
         """
+        left_out = set() if self.pack else set(_PACKING_SETTINGS)
+        if self.word_starts == "google":
+            left_out.add("word_starts")
         return {
             x.name: getattr(self, x.name)
             for x in settings_of(type(self))
             if x.description.on_resume != "not_recorded"
-            and (self.pack or x.name not in _PACKING_SETTINGS)
+            and x.name not in left_out
         }

@@ -81,11 +81,15 @@ class ExampleSettings:
     ) -> ExampleSettings:
         """Returns the settings recorded in a manifest."""
         names = [field.name for field in dataclasses.fields(MaskingConfig)]
+        # `word_starts` is missing where it is the default.
+        masking = MaskingConfig(
+            **{name: settings[name] for name in names if name in settings}
+        )
         return cls(
-            VocabularyTable.from_tokenizer(tokenizer),
+            VocabularyTable.from_tokenizer(tokenizer, masking.word_starts),
             settings["max_seq_length"],
             settings["sentence_order"],
-            MaskingConfig(**{name: settings[name] for name in names}),
+            masking,
             settings.get("max_sequences_per_row", 0),
         )
 
@@ -274,7 +278,9 @@ class HeldoutMasker:
     def __init__(self, config: PretrainingDataConfig):
         self._seed = config.seed
         self._settings = ExampleSettings(
-            VocabularyTable.from_tokenizer(config.tokenizer),
+            VocabularyTable.from_tokenizer(
+                config.tokenizer, config.word_starts
+            ),
             config.max_seq_length,
             config.sentence_order,
             config,

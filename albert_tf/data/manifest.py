@@ -17,6 +17,7 @@ from albert_tf.data.data_config import (
     Masking,
     PretrainingDataConfig,
     SentenceOrder,
+    WordStarts,
 )
 from albert_tf.data.documents import ODDITIES
 from albert_tf.data.text_files import TextPath, size_of
@@ -74,12 +75,13 @@ class _Tokenizer(TypedDict):
     vocab_size: int
 
 
-class _Packing(TypedDict, total=False):
+class _OptionalSettings(TypedDict, total=False):
     pack: bool  # only if True
     max_sequences_per_row: int  # only with pack
+    word_starts: WordStarts  # unless it is the default
 
 
-class _Settings(_Packing):
+class _Settings(_OptionalSettings):
     masking: Masking
     sentence_order: SentenceOrder
     max_seq_length: int
@@ -350,7 +352,7 @@ def _describe_split(
     names = (
         "documents",
         "sentences",
-        "tokens",
+        *("tokens", "unknown_tokens"),
         "chunks",
         "one_sentence_chunks",
         *("dropped_chunks", "dropped_identical_pairs"),
@@ -369,7 +371,7 @@ def _describe_split(
         "counts": {name: counts[name] for name in names},
         "padding_fraction": 1
         - _ratio(counts["input_tokens"], instances * max_seq_length),
-        # [CLS] and [SEP] included.
+        # [CLS] and [SEP] included. With dynamic masking, of one drawn mask.
         "masking_rate": _ratio(counts["predictions"], counts["input_tokens"]),
         # Share of the text's tokens that are in a record.
         "kept_fraction": _ratio(

@@ -32,10 +32,6 @@ BAD_RECORDS = ("records have values out of bounds", "ParseExample")
 PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
-# Fewer records may have no predictions by chance.
-_SEVERAL_RECORDS = 8
-
-
 @dataclasses.dataclass(frozen=True)
 class RecordLimits:
     """Sizes of masked records, and bounds of their values.
@@ -45,14 +41,12 @@ class RecordLimits:
       max_predictions_per_seq: predictions per record.
       vocab_size: exclusive bound of token ids.
       type_vocab_size: exclusive bound of segment ids.
-      predicts: whether tokens are masked, that is, `masked_lm_prob` is not 0.
     """
 
     max_seq_length: int
     max_predictions_per_seq: int
     vocab_size: int
     type_vocab_size: int
-    predicts: bool = True
 
     @property
     def sizes(self) -> str:
@@ -76,14 +70,6 @@ class RecordLimits:
             "masked_lm_weights": tf.io.FixedLenFeature(size, tf.float32),
             "next_sentence_labels": tf.io.FixedLenFeature([], tf.int64),
         }
-
-    def _predict_nothing(self, weights: tf.Tensor) -> tf.Tensor:
-        """Returns whether all weights of a batch are 0, unexpectedly.
-
-        A single short record may have none, if all its words exceed the quota.
-        """
-        enough = tf.shape(weights)[0] >= _SEVERAL_RECORDS
-        return self.predicts & enough & tf.reduce_all(weights == 0)
 
     def problems(self, parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Finds records whose values are out of bounds.
@@ -126,9 +112,6 @@ class RecordLimits:
             "input_mask is 0 everywhere": ~rows(mask != 0),
             "masked_lm_weights must be finite and at least 0": rows(
                 (weights < 0) | ~tf.math.is_finite(weights)
-            ),
-            "masked_lm_weights are 0 in all records": tf.fill(
-                tf.shape(weights)[:1], self._predict_nothing(weights)
             ),
             "a prediction where input_mask is 0": rows(predicts_padding),
         }

@@ -29,6 +29,13 @@ _TEXT_SETTINGS = (
     *(field.name for field in dataclasses.fields(MaskingConfig)),
 )
 
+# Settings that are not recorded where they have these values.
+_MISSING = {
+    "pack": False,
+    "max_sequences_per_row": False,
+    "word_starts": MaskingConfig.word_starts,
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class RecordFile:
@@ -245,8 +252,8 @@ def _check_equal(
 ) -> None:
     """Raises an `InputError` if settings of two files differ."""
     for name in names:
-        # Settings of packing are missing where records are not packed.
-        value, other = (x.get(name, False) for x in (settings, expected))
+        missing = _MISSING.get(name)
+        value, other = (x.get(name, missing) for x in (settings, expected))
         if value != other:
             raise InputError(
                 f"records {file.path}: made with {name}={value}, but "

@@ -12,9 +12,12 @@ from albert_tf.data.dynamic_examples import CHUNK_FEATURES, ROW_FEATURES
 from albert_tf.data.record_checks import PARSE_ERRORS, damaged, read_records
 from albert_tf.data.record_files import RecordFile
 from albert_tf.data.tfrecords import FEATURE_OF_INPUT, parse_example
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 
 _SAMPLE_RECORDS = 1000
+
+# Fewer records may have no predictions by chance.
+_SEVERAL_RECORDS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,11 +28,13 @@ class Sample:
       max_seq_length: tokens per record.
       max_predictions_per_seq: predictions per record.
       largest_id: largest token id.
+      predicts: whether a record predicts a token; True for text.
     """
 
     max_seq_length: int
     max_predictions_per_seq: int
     largest_id: int
+    predicts: bool = True
 
 
 def sample_records(file: RecordFile) -> Sample | None:
@@ -72,13 +77,21 @@ def sample_records(file: RecordFile) -> Sample | None:
     }
     try:
         ids = tf.io.parse_example(records, spec)
+        predicts = _predict(records)
     except PARSE_ERRORS:
         raise InputError(
             f"records {path}: not all have {tokens} tokens and {predictions} "
             "predictions, as the first one has; make the data again"
         ) from None
     largest = max(int(tf.reduce_max(values)) for values in ids.values())
-    return Sample(tokens, predictions, largest)
+    return Sample(tokens, predictions, largest, predicts)
+
+
+def _predict(records: tf.Tensor) -> bool:
+    """Returns whether any of some masked records predicts a token."""
+    spec = {"masked_lm_weights": tf.io.RaggedFeature(tf.float32)}
+    weights = tf.io.parse_example(records, spec)["masked_lm_weights"]
+    return bool(tf.reduce_any(weights.flat_values != 0))
 
 
 def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
@@ -120,7 +133,41 @@ def sample_files(files: Sequence[RecordFile]) -> dict[str, Sample]:
             f"records {files[0].path} (first of {len(files)} files): the files "
             "have no records"
         )
+    if not any(sample.predicts for sample in samples.values()):
+        _check_predictions(files)
     return samples
+
+
+def _check_predictions(files: Sequence[RecordFile]) -> None:
+    """Checks that a token is predicted anywhere in files of masked records.
+
+    A short record, or many of them, may have no prediction: words that are
+    longer than its quota are not masked.
+
+    Raises:
+      InputError: if there is none, although tokens were to be masked.
+    """
+    count = 0
+    for file in files:
+        if file.manifest and not file.manifest["settings"]["masked_lm_prob"]:
+            return
+        try:
+            for batch in read_records(file.path).batch(_SAMPLE_RECORDS):
+                if _predict(batch):
+                    return
+                count += len(batch)
+        except PARSE_ERRORS:
+            return  # Reading the records explains it.
+        except tf.errors.OpError as error:
+            raise damaged(file.path, error.message) from None
+    if count >= _SEVERAL_RECORDS:
+        raise InputError(
+            f"records {files[0].path} (first of {counted(len(files), 'file')}):"
+            " masked_lm_weights are 0 in all records, so nothing is predicted; "
+            "make the data again, with longer records or a vocabulary whose "
+            "words are shorter than the predictions of a record (SentencePiece "
+            "for scripts without spaces)"
+        )
 
 
 def common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.data_config import WordStarts
 from albert_tf.data.dynamic_examples import ExampleSettings
 from albert_tf.data.manifest import SPLITS, find_manifest
 from albert_tf.data.mixture import Corpus, find_corpora
@@ -84,6 +85,11 @@ class Records:
         It is "sop" for records without a manifest, such as Google's.
         """
         return self._settings.get("sentence_order", "sop")
+
+    @property
+    def word_starts(self) -> WordStarts:
+        """Which pieces start a word; see `starts_word`."""
+        return self._settings.get("word_starts", "google")
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -239,7 +245,6 @@ class Records:
             self.max_predictions_per_seq,
             vocab_size,
             model.type_vocab_size if model else 2,
-            self._settings.get("masked_lm_prob") != 0,
         )
 
     def verify(self, model: AlbertConfig | None = None) -> int:

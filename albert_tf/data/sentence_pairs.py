@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.data.chunks import NUM_SPECIAL_TOKENS, slice_of
+from albert_tf.data.chunks import NUM_SPECIAL_TOKENS, Chunks, slice_of
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -123,6 +123,23 @@ class SentencePairs:
                 for field in dataclasses.fields(self)
             )
         )
+
+
+def split_at_first_boundary(
+    chunks: Chunks, is_pair: np.ndarray
+) -> SentencePairs:
+    """Returns chunks as pairs in order; those that are no pair lack B."""
+    boundaries, b_lengths = chunks.boundaries, np.zeros_like(chunks.starts)
+    offsets = boundaries.values[boundaries.splits[:-1][is_pair]]
+    b_lengths[is_pair] = (chunks.ends - chunks.starts)[is_pair] - offsets
+    middle = chunks.ends - b_lengths
+    return SentencePairs(
+        chunks.starts,
+        middle - chunks.starts,
+        middle,
+        b_lengths,
+        np.zeros_like(middle),
+    )
 
 
 def draw_partners(

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import string
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,23 @@ from albert_tf.text.wordpiece_tokenizer import (
 )
 
 if TYPE_CHECKING:
+    from albert_tf.data.data_config import WordStarts
     from albert_tf.text.base_tokenizer import Tokenizer
 
 # The original's table also has `€` and `£`, but as bytes, which never match in
 # Python 3. They start a word anyway, as they are not ASCII.
 _PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 _INSIDE_WORDS = _PUNCTUATION | frozenset(string.ascii_letters)
+
+# First words of the Unicode names of letters of scripts that have no spaces
+# between words.
+_UNSPACED = (
+    *("CJK ", "IDEOGRAPHIC ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA "),
+    *("BOPOMOFO ", "YI ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN "),
+    *("TAI ", "NEW TAI LUE ", "JAVANESE ", "BALINESE "),
+)
+# They shape letters within words, such as those of Hindi and Persian.
+_JOINERS = "\u200c\u200d"
 
 # Characters that are tokenized at a time, because the tokenizer returns lists
 # of integers, which take many times the memory of arrays.
@@ -45,8 +57,15 @@ class VocabularyTable:
     word_starts: np.ndarray
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Tokenizer) -> VocabularyTable:
-        """Returns the table of a tokenizer."""
+    def from_tokenizer(
+        cls, tokenizer: Tokenizer, word_starts: WordStarts = "google"
+    ) -> VocabularyTable:
+        """Returns the table of a tokenizer.
+
+        Args:
+          tokenizer: the tokenizer.
+          word_starts: see `starts_word`; for SentencePiece.
+        """
         pieces = [
             tokenizer.id_to_piece(index)
             for index in range(tokenizer.vocab_size)
@@ -54,7 +73,7 @@ class VocabularyTable:
         if isinstance(tokenizer, AlbertWordPieceTokenizer):
             starts = [not piece.startswith(CONTINUATION) for piece in pieces]
         else:
-            starts = [starts_word(piece) for piece in pieces]
+            starts = [starts_word(piece, word_starts) for piece in pieces]
         return cls(
             tokenizer.pad_id,
             tokenizer.cls_id,
@@ -71,19 +90,32 @@ class VocabularyTable:
         return np.setdiff1d(ids, special)
 
 
-def starts_word(piece: str) -> bool:
+def starts_word(piece: str, word_starts: WordStarts = "google") -> bool:
     """Returns whether a SentencePiece piece starts a word.
 
-    As in the original, a piece continues a word only if it has no space marker
-    and consists of ASCII letters and punctuation, but is not a single
-    punctuation mark. So digits, accented letters and letters of other alphabets
-    start a word.
+    Args:
+      piece: the piece.
+      word_starts: "google": as in the original, a piece continues a word only
+        if it has no space marker and consists of ASCII letters and punctuation,
+        but is not a single punctuation mark. So digits, accented letters and
+        letters of other alphabets start a word. "spaces": such letters continue
+        a word, too, except those of scripts without spaces between words.
     """
-    return (
-        piece.startswith(("▁", "<"))
-        or piece in _PUNCTUATION
-        or not _INSIDE_WORDS.issuperset(piece)
-    )
+    if piece.startswith(("▁", "<")) or piece in _PUNCTUATION:
+        return True
+    others = set(piece) - _INSIDE_WORDS
+    if word_starts == "spaces":
+        return not all(map(_is_spaced_letter, others))
+    return bool(others)
+
+
+def _is_spaced_letter(character: str) -> bool:
+    """Returns whether a script with spaces has a character inside words."""
+    if character in _JOINERS:
+        return True
+    is_letter = unicodedata.category(character)[0] in "LM"
+    name = unicodedata.name(character, "")
+    return is_letter and not name.startswith(_UNSPACED)
 
 
 @dataclasses.dataclass(frozen=True)

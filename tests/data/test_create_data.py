@@ -1,12 +1,16 @@
 import hashlib
 import json
 import pathlib
+import random
 
 import numpy as np
 import pytest
 
+from albert_tf.analysis.records import analyze_records
+from albert_tf.cli.main import main
 from albert_tf.data import create_data
 from albert_tf.data.manifest import read_manifest
+from albert_tf.data.records import open_records
 from albert_tf.data.shards import Limits, group_files
 from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
@@ -155,6 +159,39 @@ def test_wordpiece(create, documents):
     create(overwrite=True)
     assert (folder / "spiece.model").exists()
     assert not (folder / "vocab.txt").exists()
+
+
+def test_words_that_are_never_masked_and_unknown_ones_are_reported(
+    tmp_path, capfd
+):
+    """Clauses of scripts without spaces are words longer than the quota."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(pieces + [f"##{x}" for x in letters]))
+    rng = random.Random(1)
+    clauses = ["".join(rng.sample(letters, 12)) for _ in range(800)]
+    pairs = zip(clauses[::2], clauses[1::2], strict=True)
+    text = "\n\n".join(map(" 7 ".join, pairs))
+    (tmp_path / "text.txt").write_text(text)
+    flags = ["--max_seq_length=32", "--heldout_fraction=0.2"]
+    command = ["create-data", f"--input={tmp_path}/text.txt", "--num_workers=1"]
+    command.append("--sentence_order=none")
+    where = [f"--spm_model_file={vocabulary}", f"--output={tmp_path}/data"]
+    assert main([*command, *where, *flags]) == 0
+    output, warnings = capfd.readouterr()
+    manifest = read_manifest(tmp_path / "data")
+    for name, split in manifest["splits"].items():
+        rate, counts = split["masking_rate"], split["counts"]
+        assert f"{name}: {counts['instances']} records" in output
+        assert counts["unknown_tokens"] == counts["sentences"]
+        assert f"masking rate {rate:.1%}" in output
+        measured = analyze_records(open_records(tmp_path / "data", name))
+        assert rate == pytest.approx(measured.masking_rate, rel=0.1)
+        assert 0 < rate < 0.08
+        unknown = counts["unknown_tokens"] / counts["tokens"]
+        assert f"{name}: {unknown:.1%} of the tokens are unknown" in warnings
+        assert f"{name}: only {rate:.1%} of the tokens are masked" in warnings
 
 
 def test_constant_guess_is_chosen_on_training_labels(created, read_records):

@@ -1,17 +1,21 @@
 """Records of dynamic masking, from `create-data` to batches."""
 
 import itertools
+import random
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.analysis.records import analyze_records, total_length
 from albert_tf.data import record_samples
 from albert_tf.data.record_checks import TextLimits
 from albert_tf.data.records import open_records, pretraining_dataset
 from albert_tf.data.shards import Limits
 from albert_tf.errors import InputError
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 BATCH = 16
 
@@ -119,6 +123,72 @@ def test_held_out_records_are_masked_as_in_training(
     np.testing.assert_array_equal(ids, written["input_ids"])
     np.testing.assert_array_equal(weights, is_pair)
     assert open_records(folder).baselines()["mlm_unigram_accuracy"] > 0
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory):
+    """Text in Russian, Hindi and Chinese letters, and its tokenizer."""
+    rng = random.Random(1)
+    syllables = ["ба ро сел кам дра лин".split(), "कि ताब लड़ पा नी का".split()]
+
+    def sentence():
+        words = [
+            "".join(rng.choices(letters, k=rng.randint(2, 4)))
+            for letters in rng.choices(syllables, k=8)
+        ]
+        return " ".join(
+            [*words[:4], "".join(rng.sample("中文字書人", 4)), *words[4:]]
+        )
+
+    documents = [[sentence() for _ in range(9)] for _ in range(60)]
+    folder = tmp_path_factory.mktemp("scripts")
+    text = "\n\n".join("\n".join(document) for document in documents)
+    (folder / "text.txt").write_text(text, "utf-8")
+    config = VocabularyConfig(vocab_size=90, strip_accents=False)
+    sentences = [x for document in documents for x in document]
+    path = train_vocabulary(sentences, folder / "scripts", config)
+    return folder / "text.txt", AlbertTokenizer.from_file(
+        path, strip_accents=False
+    )
+
+
+def test_words_of_other_scripts_are_masked_whole(scripts, create):
+    text, tokenizer = scripts
+
+    def begins(token):
+        piece = tokenizer.id_to_piece(token)
+        return token < 5 or piece[0] in "▁中文字書人"
+
+    folders, words = {}, {}
+    for rule in ("spaces", "google"):
+        folder, manifest = create(
+            rule,
+            **SETTINGS | {"input": text, "sentence_order": "none"},
+            tokenizer=tokenizer,
+            word_starts=rule,
+        )
+        folders[rule] = str(folder)
+        records = manifest["settings"].get("word_starts")
+        assert records == {"spaces": "spaces", "google": None}[rule]
+        found = analyze_records(open_records(folder))
+        words[rule] = total_length(found.span_words) / found.masking_rate
+        for split in ("train", "heldout"):
+            split_words = 0
+            for batch in batches(folder, 9, split=split, training=False):
+                masked = np.zeros_like(batch["input_mask"])
+                ids = batch["input_word_ids"].copy()
+                rows, slots = np.nonzero(batch["masked_lm_weights"])
+                columns = batch["masked_lm_positions"][rows, slots]
+                ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
+                masked[rows, columns] = 1
+                inside = ~np.vectorize(begins)(ids[:, 2:])
+                split_words += (
+                    inside & (masked[:, 2:] != masked[:, 1:-1])
+                ).sum()
+            assert (split_words == 0) == (rule == "spaces")
+    assert words["spaces"] < 0.8 * words["google"]
+    with pytest.raises(InputError, match="made with word_starts=google, but"):
+        open_records(list(folders.values()))
 
 
 @pytest.mark.long

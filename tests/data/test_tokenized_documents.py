@@ -57,6 +57,12 @@ def test_starts_word():
     # An apostrophe is not in the original's table of punctuation.
     assert all(map(starts_word, "▁the ▁ . ' <unk> é 日 9 a9".split()))
     assert not any(map(starts_word, "ing ING .com [MASK]".split()))
+    # Letters of scripts with spaces, and the marks and joiners between them.
+    inside = "é ing ющий ς ी क्\u200dष یم 한 ığı".split()
+    assert not any(starts_word(piece, "spaces") for piece in inside)
+    assert all(map(starts_word, inside[2:] + inside[:1]))
+    outside = "▁при ▁ . 日 々 かな ー ไทย 9 a9 । й9 <unk>".split()
+    assert all(starts_word(piece, "spaces") for piece in outside)
 
 
 def test_word_pieces_continue_with_two_hashes():
