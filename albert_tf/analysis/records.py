@@ -241,8 +241,9 @@ def analyze_records(
 ) -> RecordStatistics:
     """Computes statistics of pretraining records.
 
-    The records are read and masked once, as in training. Memory use does not
-    depend on their number.
+    The records are read and masked once, as in training. Those of a mixture
+    are drawn by the weights of its corpora, some of them more than once. Memory
+    use does not depend on their number.
 
     Args:
       records: result of `open_records`; its split is read.
@@ -279,7 +280,8 @@ def analyze_records(
         _BATCH_RECORDS, max(1, _BATCH_TOKENS // records.max_seq_length)
     )
     with records.explained_errors():
-        dataset = records.dataset(batch_size, training=False)
+        mixed = bool(records.corpora) and records.split == "train"
+        dataset = records.dataset(batch_size, training=mixed)
         for batch in dataset.as_numpy_iterator():
             statistics.add({name: rows[:left] for name, rows in batch.items()})
             left -= len(batch["input_mask"])

@@ -115,6 +115,22 @@ def test_the_first_records_without_examples(opened):
     assert "statistics of the first 7" in record_table(found)
 
 
+def test_records_of_a_mixture_are_drawn_as_in_training(records, make_records):
+    other = make_records(masking="static", seed=1)
+    mixture = open_records(f"a=9:{records},b=1:{other}")
+    found = analyze_records(mixture, max_records=100)
+    batch = next(iter(mixture.dataset(100)))
+    for histogram, values in (
+        (found.lengths, batch["input_mask"].numpy().sum(1)),
+        (found.predictions, batch["masked_lm_weights"].numpy().sum(1)),
+    ):
+        expected = np.bincount(values.astype(int), None, len(histogram))
+        assert histogram.tolist() == expected.tolist()
+    ids = batch["input_word_ids"][0, : len(found.examples[0].ids)]
+    assert found.examples[0].ids.tolist() == ids.numpy().tolist()
+    assert analyze_records(mixture).num_measured == found.num_records
+
+
 def test_plot(opened, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install .[plots]")
     found = analyze_records(opened, max_records=100)
