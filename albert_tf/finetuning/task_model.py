@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,10 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.given_texts import as_lists, as_strings, count_texts
 from albert_tf.finetuning.serving import Preprocessor, text_sequences
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.input_files import read_text, shown
+from albert_tf.input_files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
@@ -24,6 +26,8 @@ from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
 if TYPE_CHECKING:
     from typing import Self  # new in Python 3.11
+
+_logger = logging.getLogger(__name__)
 
 # Keras's default.
 _BATCH_SIZE = 32
@@ -56,10 +60,13 @@ class TaskModel(AlbertModel):
     NUM_TEXTS: ClassVar[Sequence[int]] = (1,)
     # Rank of the last of them: 2 for the options of questions.
     LAST_RANK: ClassVar[int] = 1
+    # Settings of the task that are lengths beside `max_seq_length`.
+    LENGTHS: ClassVar[Sequence[str]] = ()
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         self.task_config: TaskConfig | None = None
+        self._other_task = ""
         self.max_seq_length = min(
             TaskType.default_settings["max_seq_length"],
             config.num_trained_positions,
@@ -90,6 +97,8 @@ class TaskModel(AlbertModel):
             if task.task_type in cls.TASK_TYPES and same:
                 model.task_config = task
                 model.max_seq_length = task.settings["max_seq_length"]
+            elif task.task_module is not None:
+                model._other_task = task.task_type
         return model
 
     def get_config(self) -> dict[str, Any]:
@@ -137,8 +146,8 @@ class TaskModel(AlbertModel):
         before = self.task_config
         try:
             x, y, sample_weight, validation_data = self._training_arrays(
-                x,
-                y,
+                as_lists(x),
+                as_lists(y),
                 kwargs.pop("sample_weight", None),
                 batch_size,
                 validation_data,
@@ -176,7 +185,7 @@ class TaskModel(AlbertModel):
                 "texts of examples that have several"
             )
         if isinstance(validation, (list, tuple)):
-            given = tuple(validation)
+            given = as_lists(tuple(validation))
             val_x, val_y, weights = keras.utils.unpack_x_y_sample_weight(given)
             data = self._arrays(val_x, val_y, weights, batch_size)
             validation = data[: len(given)]
@@ -199,7 +208,9 @@ class TaskModel(AlbertModel):
         **kwargs,
     ):
         """Evaluates the model, like `keras.Model.evaluate`; see `fit`."""
-        x, y, sample_weight = self._arrays(x, y, sample_weight, batch_size)
+        x, y, sample_weight = self._arrays(
+            as_lists(x), as_lists(y), sample_weight, batch_size
+        )
         return super().evaluate(
             x,
             y,
@@ -211,11 +222,19 @@ class TaskModel(AlbertModel):
 
     def predict(self, x, batch_size=None, **kwargs):
         """Returns the outputs, like `keras.Model.predict`; see `fit`."""
-        x, _, _ = self._arrays(x, None, None, batch_size)
+        x, _, _ = self._arrays(as_lists(x), None, None, batch_size)
         return super().predict(x, batch_size=batch_size, **kwargs)
 
     def _extra_files(self) -> dict[str, str]:
         if self.task_config is None:
+            if self._other_task:
+                _logger.warning(
+                    "%s does not save the task, of the type %r; copy %s from "
+                    "the folder that it was loaded from",
+                    type(self).__name__,
+                    self._other_task,
+                    TASK_FILE,
+                )
             return {}
         task = dataclasses.replace(self.task_config, settings=self._settings)
         return {TASK_FILE: task.to_json()}
@@ -223,10 +242,13 @@ class TaskModel(AlbertModel):
     @property
     def _settings(self) -> dict[str, Any]:
         """The settings of the task, with the model's length."""
+        settings = defaults = self._default_settings()
         if self.task_config is not None:
             settings = self.task_config.settings
-        else:
-            settings = self._default_settings()
+        # A task's other lengths may not fit into a lower one.
+        if self.max_seq_length < settings.get("max_seq_length", 0):
+            lower = {n: min(settings[n], defaults[n]) for n in self.LENGTHS}
+            settings = {**settings, **lower}
         return {**settings, "max_seq_length": self.max_seq_length}
 
     def _default_settings(self) -> dict[str, Any]:
@@ -323,78 +345,4 @@ class TaskModel(AlbertModel):
         Raises:
           InputError: if texts are not given as described in `TaskModel`.
         """
-        several = " or ".join(str(n) for n in self.NUM_TEXTS if n > 1)
-        if isinstance(x, tf.data.Dataset):
-            spec = x.element_spec
-            spec = spec[0] if isinstance(spec, tuple) else spec
-            parts = spec if isinstance(spec, tuple) else (spec,)
-            is_text = [getattr(s, "dtype", None) == tf.string for s in parts]
-            count = len(parts) if all(is_text) else 0
-        elif isinstance(x, (str, bytes)):
-            raise InputError(f"{shown(x)} is one text; give a list, [text]")
-        elif isinstance(x, tuple):
-            if x and any(isinstance(part, (str, bytes)) for part in x):
-                raise InputError(
-                    "a tuple must be lists of texts, such as (first, second); "
-                    "give single texts as a list"
-                )
-            count = len(x) if x and all(map(_is_texts, x)) else 0
-        elif isinstance(x, list) and not x:
-            raise InputError("no texts; give at least one, [text]")
-        else:
-            if isinstance(x, list) and isinstance(x[0], (list, tuple)):
-                if x[0] and isinstance(x[0][0], (str, bytes)):
-                    raise InputError(
-                        "pairs of texts must be a tuple of two lists, (first, "
-                        "second)"
-                    )
-            count = int(_is_texts(x))
-        if count and count not in self.NUM_TEXTS:
-            wanted = "one text"
-            if several:
-                wanted = f"a tuple of {several} lists of texts"
-            raise InputError(
-                f"{type(self).__name__} takes {wanted}, not {count}"
-            )
-        return count
-
-
-def _is_texts(x: Any) -> bool:
-    if tf.is_tensor(x):
-        return x.dtype == tf.string
-    if isinstance(x, list):
-        while isinstance(x, (list, tuple)) and x:
-            x = x[0]
-        return isinstance(x, (str, bytes))
-    # NumPy's arrays and pandas's columns.
-    kind = getattr(getattr(x, "dtype", None), "kind", "")
-    return kind in ("U", "S", "O", "T")
-
-
-def as_strings(texts: Any, rank: int = 1) -> list[Any]:
-    """Returns texts as a list of `str`, or with rank 2 as lists of them."""
-    if tf.is_tensor(texts):
-        texts = texts.numpy()
-    if not isinstance(texts, np.ndarray):
-        texts = list(texts)  # A column of pandas has any index.
-    if rank == 2 and np.ndim(texts[0]) == 1:
-        rows = [as_strings(row) for row in texts]
-        if len({len(row) for row in rows}) > 1:
-            raise InputError(
-                "examples have different numbers of options; give each as many"
-            )
-        return rows
-    shape = getattr(texts, "shape", (len(texts),))
-    if len(shape) != rank:
-        form = "[examples, options]" if rank == 2 else "[examples]"
-        raise InputError(
-            f"texts of shape {list(shape)} must have the shape {form}"
-        )
-    strings = []
-    for number, text in enumerate(texts):
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", "replace")
-        if not isinstance(text, str):
-            raise InputError(f"text {number}, {shown(text)}, must be a string")
-        strings.append(str(text))
-    return strings
+        return count_texts(x, type(self).__name__, self.NUM_TEXTS)

@@ -144,8 +144,8 @@ def check_not_table(values: Any, name: str) -> None:
     if hasattr(values, "columns"):
         raise InputError(
             f"{name} is a table, of which only the names of columns would be "
-            'read; give a column, such as table["text"], or '
-            'table.to_dict("records")'
+            'read; give a column, such as table["text"], or, where dicts are '
+            'taken, table[["text", "pair"]].to_dict("records")'
         )
 
 

@@ -21,6 +21,7 @@ from albert_tf.finetuning.registry import (
     register_task_type,
 )
 from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
 
 # A word for each rating.
 RATED = ("break", "import", "lambda", "raise", "while")
@@ -129,6 +130,22 @@ def test_modules_register_their_tasks(module):
     task_type = make_task_type(task)
     assert type(task_type).__name__ == "OrdinalRating"
     assert task_type.example({"text": "x"}, "0", "").text == "x"
+
+
+def test_a_model_that_loses_its_task_says_so(
+    module, checkpoint, tmp_path, caplog
+):
+    load_task_module(module)
+    model = AlbertClassifier.from_pretrained(checkpoint, num_labels=4)
+    model.save_pretrained(tmp_path / "model")
+    task = known_task("stars").to_json()
+    (tmp_path / "model" / "task.json").write_text(task)
+    assert not caplog.messages
+    again = AlbertClassifier.from_pretrained(tmp_path / "model")
+    again.save_pretrained(tmp_path / "copy")
+    assert not (tmp_path / "copy" / "task.json").exists()
+    [message] = caplog.messages
+    assert "the type 'ordinal_rating'; copy task.json from" in message
 
 
 def test_the_module_of_a_saved_task_is_not_executed(module):

@@ -275,6 +275,8 @@ def test_a_saved_model_is_a_fine_tuned_one(make, name, tmp_path):
         ),
         ("words", ["a b"], [["O"]], "sentence 0 has 2 words, but 1 labels"),
         ("words", ["a b"], ["O X"], "label 'X'"),
+        ("words", [["a", "b"]], [["O", "O"]], "join the words of a text"),
+        ("words", ["a", " "], ["O", "O"], "sentence 1 has 0 words, but 1 l"),
         ("words", (["a"], ["b"]), None, "takes one text, not 2"),
         ("classes of pairs", ["a"], ["good"], "takes a tuple of 2 lists"),
         ("answers", (["a"], ["b"]), (["c"], [0]), "does not start at chara"),
@@ -296,3 +298,45 @@ def test_a_sentence_encoder_takes_texts_after_pairs_and_pairs_after_texts(make):
     together = model.predict(pairs, verbose=0)
     np.testing.assert_allclose(np.stack(alone, 1), together, atol=1e-6)
     model.evaluate(pairs, y, verbose=0)
+
+
+def test_numbers_of_labels_in_datasets(make):
+    """Labels would belong to the words of the next sentence."""
+    model, _, _ = make("words")
+    data = dataset(["it", "a b c", "d e"], ["O", "O O", "O O PER"])
+    message = "sentence 1 has 3 words, but 2 labels"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        model.evaluate(data.batch(3), verbose=0)
+
+
+def test_sentences_without_words_have_no_labels(make):
+    model, x, y = make("words")
+    loss = model.evaluate(x, y, verbose=0)
+    x, y = ["", x[0], " ", x[1]], [[], y[0], [], y[1]]
+    inputs, labels, weights = model._arrays(x, y, None, None)
+    assert weights.sum(axis=1).tolist() == [0, 3, 0, 5]
+    assert labels.shape == inputs["input_mask"].shape
+    data = dataset(x, [" ".join(each) for each in y])
+    close(model.evaluate(data.batch(4), verbose=0) * 2, loss)
+
+
+@pytest.mark.parametrize("name", ["choices", "answers", "joint answers"])
+def test_a_lower_length_leaves_room_for_all_texts(make, name, tmp_path):
+    model, x, y = make(name)
+    # As of a model that `albert finetune` has trained.
+    model.task_config = model.TASK
+    for length in (12, 5):
+        model.max_seq_length = length
+        texts = (x[0], [text * 4 for text in x[1]], *x[2:])
+        if name != "choices":
+            texts = texts[1], texts[0]
+        inputs, _, _ = model._arrays(texts, None, None, None)
+        ids = inputs["input_word_ids"]
+        tokens = ids.reshape(-1, ids.shape[-1])
+        assert (tokens[:, 0] == model.tokenizer.cls_id).all()
+        assert ((tokens == model.tokenizer.sep_id).sum(axis=1) == 2).all()
+        assert (tokens[:, 1] != model.tokenizer.sep_id).all()
+    model.max_seq_length = 12
+    model.fit(x, y, verbose=0)
+    model.save_pretrained(tmp_path / "model")
+    assert Predictor(tmp_path / "model")(MODELS[name][-1])

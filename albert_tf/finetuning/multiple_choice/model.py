@@ -46,6 +46,7 @@ class AlbertMultipleChoice(HeadModel):
     TASK = RACE
     NUM_TEXTS = (3,)
     LAST_RANK = 2
+    LENGTHS = ("max_qa_length",)
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, choices]`."""

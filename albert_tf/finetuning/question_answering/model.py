@@ -93,6 +93,7 @@ class AlbertQuestionAnswering(TaskModel):
     TASK_TYPES = ("question_answering",)
     TASK = SQUAD_1
     NUM_TEXTS = (2,)
+    LENGTHS = ("doc_stride", "max_query_length")
     HEAD_ARGUMENTS: ClassVar = {"head": " or ".join(map(repr, HEADS))}
 
     def __init__(
@@ -177,7 +178,9 @@ class AlbertQuestionAnswering(TaskModel):
         return {
             **settings,
             "doc_stride": min(settings["doc_stride"], max(1, length // 3)),
-            "max_query_length": min(settings["max_query_length"], length // 6),
+            "max_query_length": min(
+                settings["max_query_length"], max(1, length // 6)
+            ),
             "start_n_top": self.start_n_top,
             "end_n_top": self.end_n_top,
         }

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import INPUTS
+from albert_tf.finetuning.given_texts import as_strings
 from albert_tf.finetuning.question_answering.examples import (
     Answer,
     QuestionAnsweringExample,
@@ -24,7 +25,6 @@ from albert_tf.finetuning.question_answering.features import (
     window_features,
 )
 from albert_tf.finetuning.question_answering.settings import WindowSettings
-from albert_tf.finetuning.task_model import as_strings
 from albert_tf.input_files import shown
 from albert_tf.text.base_tokenizer import Tokenizer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -12,8 +13,8 @@ from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.text_classification.examples import (
+    TextTask,
     text_task_config,
-    text_task_from_columns,
 )
 from albert_tf.layers.pooling import (
     mean_pooling,
@@ -24,11 +25,29 @@ from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.text.base_tokenizer import Tokenizer
 
+# Losses of labels that do not exclude each other, and of those that do.
+_LOSSES_OF_EACH = ("binary_crossentropy", "binary_focal_crossentropy")
+_LOSSES_OF_ONE = (
+    "categorical_crossentropy",
+    "categorical_focal_crossentropy",
+    "sparse_categorical_crossentropy",
+    "mean_squared_error",
+)
+
+
+def _name_of_loss(loss: Any) -> str:
+    """Returns the name of the function of a loss that `compile` takes."""
+    if isinstance(loss, (str, type)):
+        loss = keras.losses.get(loss)
+    return getattr(getattr(loss, "fn", loss), "__name__", "")
+
 
 class TextModel(LabelHeadModel):
     """A `LabelHeadModel` of texts, or pairs: a tuple `(first, second)`.
 
-    Labels are integers or names of `labels`, or numbers.
+    Labels are integers or names of `labels`, or numbers; with the loss
+    `BinaryCrossentropy`, 0 or 1 for each of `labels`, `[batch, num_labels]`:
+    the labels do not exclude each other, which is saved with the model.
     """
 
     TASK_TYPES = ("text_classification", "regression")
@@ -40,26 +59,35 @@ class TextModel(LabelHeadModel):
         # As in `TextTaskType.optional_settings`.
         return {} if self.TASK_HEAD == "cls" else {"head": self.TASK_HEAD}
 
+    def _training_arrays(self, *arguments):
+        loss = _name_of_loss(self.loss)
+        if loss in _LOSSES_OF_EACH:
+            self.multi_label = True
+        elif loss in _LOSSES_OF_ONE:
+            self.multi_label = False
+        return super()._training_arrays(*arguments)
+
     def _task(self, num_texts: int) -> TaskConfig:
         """Returns the task of one or two texts to train for."""
         old = self.task_config
         pairs = num_texts == 2
-        if old is not None and pairs == (old.source.get("pair") is not None):
+        is_number = self.num_labels == 1 and not self.multi_label
+        if (
+            old is not None
+            and pairs == (old.source.get("pair") is not None)
+            and is_number == (old.labels is None)
+        ):
             return dataclasses.replace(old, scores={}, baselines={})
-        columns: dict[str, str | int] = {"text": "text", "label": "label"}
-        if pairs:
-            columns["pair"] = "pair"
-        is_number = self.num_labels == 1
-        task = text_task_from_columns(
-            [],
-            columns,
-            classes=None if is_number else self.label_names,
-            number=is_number,
+        task = TextTask(
+            name="text",
+            labels=None if is_number else self.label_names,
+            metrics=("pearson", "spearman") if is_number else ("accuracy",),
+            text="text",
+            pair="pair" if pairs else None,
+            label="label",
         )
-        name = "regression" if is_number else "text_classification"
-        task = text_task_config(task, name, self._settings)
         self.labels = task.labels
-        return task
+        return text_task_config(task, settings=self._settings)
 
     def _check_texts(self, num_texts: int) -> Tokenizer:
         tokenizer = super()._check_texts(num_texts)
@@ -87,8 +115,9 @@ class AlbertClassifier(TextModel):
     encoder's dict; `fit`, `evaluate` and `predict` also take texts, see
     `TextModel`. The output is logits `[batch, num_labels]`, float32 in any
     precision. Train it with `compile`, with the loss
-    `SparseCategoricalCrossentropy(from_logits=True)` or, for regression with
-    `num_labels=1`, "mse", and `fit`:
+    `SparseCategoricalCrossentropy(from_logits=True)`; for labels that do not
+    exclude each other, `BinaryCrossentropy(from_logits=True)`; or for
+    regression with `num_labels=1`, "mse"; and `fit`:
 
         model.fit(["A good film.", "A bad one."], ["good", "bad"])
 

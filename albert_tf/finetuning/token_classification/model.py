@@ -82,8 +82,9 @@ class AlbertTokenClassifier(LabelHeadModel):
         eager = tf.executing_eagerly()
         (sentences,) = texts
         sentences = tf.convert_to_tensor(sentences)
-        # A word without pieces stands for an empty sentence.
-        words = split(tf.where(strip(sentences) == "", _NO_WORD, sentences))
+        # A word without pieces stands for a sentence without words.
+        is_blank = strip(sentences) == ""
+        words = split(tf.where(is_blank, _NO_WORD, sentences))
         counts = tf.cast(words.row_lengths(), tf.int32)
         made = word_sequences(
             preprocessor,
@@ -97,16 +98,16 @@ class AlbertTokenClassifier(LabelHeadModel):
         inputs = {name: tf.gather(x, rows) for name, x in made.inputs.items()}
         weights = None
         if y is not None:
-            labels = _ragged(y)
-            if eager:
-                _check_counts(counts, labels.row_lengths())
+            labels = _labels_of_words(y, tf.where(is_blank, 0, counts))
             sentence_of = tf.cast(words.value_rowids(), tf.int32)
+            is_word = ~tf.gather(is_blank, sentence_of)
             kept = tf.gather(rows, sentence_of) == sequence_of
             position_of = tf.cast(made.position_of, tf.int32)
-            places = tf.stack([sentence_of, position_of], axis=1)[kept]
+            places = tf.stack([sentence_of, position_of], axis=1)
+            places = places[kept & is_word]
             shape = tf.shape(inputs["input_word_ids"])
-            ids = tf.cast(self._label_ids(labels.flat_values), tf.int32)
-            y = tf.scatter_nd(places, ids[kept], shape)
+            ids = tf.cast(self._label_ids(labels), tf.int32)
+            y = tf.scatter_nd(places, ids[kept[is_word]], shape)
             ones = tf.ones(tf.shape(places)[:1])
             weights = tf.scatter_nd(places, ones, shape)
             if sample_weight is not None:
@@ -119,23 +120,35 @@ class AlbertTokenClassifier(LabelHeadModel):
         return values
 
 
-def _ragged(y) -> tf.RaggedTensor:
-    """Returns the labels of words, one row for each sentence."""
+def _labels_of_words(y, counts: tf.Tensor) -> tf.Tensor:
+    """Returns the labels of the words of all sentences, one after the other.
+
+    Args:
+      y: labels as given to `fit`.
+      counts: number of words in each sentence, int32 `[batch]`.
+
+    Raises:
+      InputError: if a sentence has another number of labels; in a graph, the
+        error is that of an assertion.
+    """
     if not tf.is_tensor(y):
         y = tf.ragged.constant([list(x) if np.ndim(x) else x for x in y])
-    if isinstance(y, tf.RaggedTensor):
-        return y
-    return split(y) if y.shape.rank == 1 else tf.RaggedTensor.from_tensor(y)
-
-
-def _check_counts(words, labels) -> None:
-    for number, (count, given) in enumerate(
-        zip(words.numpy(), labels.numpy(), strict=True)
-    ):
-        if count != given:
-            raise InputError(
-                f"sentence {number} has {count} words, but {given} labels"
-            )
+    if not isinstance(y, tf.RaggedTensor):
+        is_text = y.shape.rank == 1
+        y = split(y) if is_text else tf.RaggedTensor.from_tensor(y)
+    given = tf.cast(y.row_lengths(), tf.int32)
+    problem = "sentence {} has {} words, but {} labels"
+    if tf.executing_eagerly():
+        pairs = zip(counts.numpy(), given.numpy(), strict=True)
+        for number, (count, labels) in enumerate(pairs):
+            if count != labels:
+                raise InputError(problem.format(number, count, labels))
+        return y.flat_values
+    number = tf.argmax(counts != given)
+    text = tf.strings.format(problem, (number, counts[number], given[number]))
+    check = tf.debugging.Assert(tf.reduce_all(counts == given), [text])
+    with tf.control_dependencies([check]):
+        return tf.identity(y.flat_values)
 
 
 class TokenClassificationLoss(CrossEntropyLoss):

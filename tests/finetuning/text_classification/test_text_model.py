@@ -1,6 +1,9 @@
 """`fit`, `evaluate` and `predict` of classifiers with texts."""
 
+import collections
 import dataclasses
+import json
+import types
 
 import keras
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.text_classification.examples import TextExample
 from albert_tf.finetuning.text_classification.features import text_features
 from albert_tf.finetuning.text_classification.model import (
@@ -52,6 +56,10 @@ def make(serving_config, noisy, tokenizer):
     return make
 
 
+class Column(collections.UserList):
+    """A sequence that is no list, like a column of Hugging Face's datasets."""
+
+
 def dataset(*values):
     return tf.data.Dataset.from_tensor_slices(values)
 
@@ -62,6 +70,7 @@ SINGLE = {
     "objects": np.array(FIRST, object),
     "bytes": [text.encode() for text in FIRST],
     "tensor": tf.constant(FIRST),
+    "sequence": Column(FIRST),
     "dataset": tf.data.Dataset.from_tensor_slices(FIRST),
     "batches": tf.data.Dataset.from_tensor_slices(FIRST).batch(3),
     "x, y": dataset(FIRST, IDS),
@@ -69,6 +78,7 @@ SINGLE = {
 PAIRS = {
     "lists": (FIRST, SECOND),
     "list and array": (FIRST, np.array(SECOND)),
+    "sequence and list": (Column(FIRST), SECOND),
     "dataset": dataset((FIRST, SECOND)),
     "batches": dataset((FIRST, SECOND), IDS).batch(3),
 }
@@ -122,6 +132,7 @@ def test_labels_and_ids_train_the_same(make):
         (np.array(FIRST), np.array(NAMES)),
         (FIRST, IDS),
         (tf.constant(FIRST), tf.constant(NAMES)),
+        (Column(FIRST), Column(NAMES)),
         (dataset(FIRST, NAMES).batch(4),),
         (dataset(FIRST, IDS),),
     ):
@@ -136,7 +147,10 @@ def test_labels_and_ids_train_the_same(make):
 def test_validation_and_weights(make):
     model = make()
     history = model.fit(
-        FIRST, NAMES, validation_data=(FIRST[:2], NAMES[:2]), verbose=0
+        FIRST,
+        NAMES,
+        validation_data=(Column(FIRST[:2]), Column(NAMES[:2])),
+        verbose=0,
     )
     values = model.evaluate(FIRST[:2], NAMES[:2], verbose=0)
     assert history.history["val_loss"][-1] == pytest.approx(values[0], abs=1e-5)
@@ -167,6 +181,44 @@ def test_validation_and_weights(make):
 def test_invalid_arguments(make, x, y, message):
     with pytest.raises(InputError, match=message):
         make().fit(x, y, verbose=0)
+
+
+def test_a_table_has_no_order_of_texts(make):
+    table = types.SimpleNamespace(columns=["text"])
+    model = make()
+    for method in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(InputError, match="x is a table, of which only"):
+            method(table)
+        with pytest.raises(InputError, match="x is a table, of which only"):
+            method((FIRST, table))
+
+
+@pytest.mark.parametrize("num_labels", [1, 2])
+@pytest.mark.parametrize(
+    "loss", ["bce", keras.losses.BinaryCrossentropy(True, name="own")]
+)
+def test_labels_that_do_not_exclude_each_other(
+    make, loss, num_labels, tmp_path
+):
+    """They are not saved as classes, nor one of them as a number."""
+    model = make(num_labels=num_labels)
+    model.compile("sgd", loss)
+    rows = [[1.0] * num_labels, [0.0] * num_labels]
+    model.fit(FIRST, rows * 2, verbose=0)
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["problem_type"] == "multi_label_classification"
+    with pytest.raises(InputError, match="labels that do not exclude each oth"):
+        Predictor(tmp_path)
+    again = AlbertClassifier.from_pretrained(tmp_path)
+    assert again.task_config.task_type == "text_classification"
+    assert again.multi_label
+    # Trained for something else.
+    again.compile("sgd", make(num_labels=num_labels).loss)
+    again.fit(FIRST, IDS, verbose=0)
+    assert not again.multi_label
+    kind = "text_classification" if num_labels > 1 else "regression"
+    assert again.task_config.task_type == kind
 
 
 def test_other_task_or_no_tokenizer(make):
