@@ -90,7 +90,7 @@ class PredictFlags(ResultsFlags, SourceConfig):
     header: bool | None = setting(
         None,
         "If columns are given, whether --input begins with their names. "
-        "Default: true if a column is given by name.",
+        "Default: true if a column that is read has a name.",
     )
     squad_output: str | None = setting(
         None,
@@ -113,7 +113,8 @@ class PredictFlags(ResultsFlags, SourceConfig):
     null_threshold: float | None = setting(
         None,
         "Questions with a higher null score are unanswerable. Default: the "
-        "best threshold on the development set.",
+        "best threshold on the development set; without one, 0 (a probability "
+        "of one half) if the task has unanswerable questions.",
     )
 
     @property
@@ -154,7 +155,8 @@ def main(flags: CommandFlags) -> None:
     # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
     given.load_task_module()
-    from albert_tf.finetuning.predictor import Predictor, open_model_folders
+    from albert_tf.finetuning.model_folder import open_model_folders
+    from albert_tf.finetuning.predictor import Predictor
 
     folders = open_model_folders(models)
     task_config = _with_columns(
@@ -232,15 +234,23 @@ def _with_columns(
             f"--{next(iter(columns))}_column: files of the task "
             f"{task_config.name} have no columns to choose"
         )
+    source = task_config.source
+    if "pair" in columns and source.get("pair") is None:
+        raise InputError(
+            f"--pair_column: the task {task_config.name} has one text, not two"
+        )
+    own = {x: source.get(x) for x in {"text", "pair"} - columns.keys()}
+    own = {name: x for name, x in own.items() if x is not None}
     if header is None:
-        header = any(isinstance(column, str) for column in columns.values())
+        header = bool(own and source.get("header"))
+        read = (own | columns).values()
+        header = header or any(isinstance(column, str) for column in read)
     # They apply to files with labels and without. An ID that is given must
     # exist.
-    required = {name: x for name, x in columns.items() if name == "id"}
-    changes = {"header": header, "unlabelled": required, "id": None} | columns
-    return dataclasses.replace(
-        task_config, source={**task_config.source, **changes}
-    )
+    ids = {"id": source.get("unlabelled", {}).get("id")} | columns
+    unlabelled = {"id": ids["id"]} if ids["id"] is not None else {}
+    changes = {"header": header, "unlabelled": unlabelled} | columns
+    return dataclasses.replace(task_config, source={**source, **changes})
 
 
 def _examples(

@@ -11,11 +11,8 @@ from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
 from albert_tf.finetuning.data import Source, find_split, labelled_examples
 from albert_tf.finetuning.evaluate_config import EvaluateConfig
-from albert_tf.finetuning.predictor import (
-    Predictions,
-    Predictor,
-    open_model_folders,
-)
+from albert_tf.finetuning.model_folder import open_model_folders
+from albert_tf.finetuning.predictor import Predictions, Predictor
 from albert_tf.finetuning.registry import make_task_type, with_metrics
 from albert_tf.finetuning.results import tuned_scores
 from albert_tf.finetuning.task_type import TaskType
@@ -153,12 +150,18 @@ def score_predictions(
         score([p for chunk in chunks for p in chunk.members[name]])[key]
         for name in names
     ]
-    return scores, _ensemble_gain(key, scores[key], members)
+    errors = task_type.lower_is_better
+    return scores, _ensemble_gain(key, scores[key], members, errors)
 
 
-def _ensemble_gain(metric: str, score: float, members: Sequence[float]) -> str:
+def _ensemble_gain(
+    metric: str,
+    score: float,
+    members: Sequence[float],
+    errors: Sequence[str] = (),
+) -> str:
     """Compares the score of an ensemble with those of its members."""
-    best = np.nanmin if lower_is_better(metric) else np.nanmax
+    best = np.nanmin if lower_is_better(metric, errors) else np.nanmax
     over_best = score - float(best(members))
     over_mean = score - float(np.mean(members))
     return (

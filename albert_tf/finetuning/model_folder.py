@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.config import check_positions, warn_of_untrained_positions
 from albert_tf.errors import InputError
+from albert_tf.finetuning.example_texts import text_ranks
 from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
@@ -112,6 +113,51 @@ def open_model_folder(path: Path | ModelFolder) -> ModelFolder:
     file = folder / TASK_FILE
     task_config = TaskConfig.from_json(read_text(file), os.fspath(file))
     return ModelFolder(path=folder, task_config=task_config)
+
+
+def open_model_folders(
+    paths: Sequence[Path | ModelFolder],
+) -> dict[str, ModelFolder]:
+    """Returns the folders of an ensemble by path, without loading the models.
+
+    Raises:
+      InputError: if there is no model, a model is given twice, or the models
+        cannot form an ensemble.
+    """
+    names = [
+        os.fspath(x.path if isinstance(x, ModelFolder) else x) for x in paths
+    ]
+    opened = list(map(open_model_folder, paths))
+    if not opened:
+        raise InputError("no model is given; give the folder of one")
+    if len({os.path.realpath(x.path) for x in opened}) != len(opened):
+        raise InputError(f"model={','.join(names)}: a model is given twice")
+    if len(opened) > 1:
+        _check_ensemble(names, [x.task_config for x in opened])
+    return dict(zip(names, opened, strict=True))
+
+
+def _check_ensemble(names: Sequence[str], tasks: Sequence[TaskConfig]) -> None:
+    """Checks that models have the same task, whose predictions have a mean."""
+    found = []
+    for task in tasks:
+        task_type = make_task_type(task)
+        if not task_type.has_ensembles:
+            raise InputError(
+                f"model={','.join(names)}: several models of the task "
+                f"{task.name} cannot be averaged; give one model"
+            )
+        facts = {x: getattr(task, x) for x in ("task_type", "name", "labels")}
+        found.append(facts | {"texts": ",".join(text_ranks(task_type))})
+    for name, facts in zip(names, found, strict=True):
+        for field, theirs in facts.items():
+            ours = found[0][field]
+            if ours != theirs:
+                raise InputError(
+                    f"model={name}: its task has {field}={theirs}, but "
+                    f"{names[0]} has {field}={ours}; the models of an ensemble "
+                    "must have the same task"
+                )
 
 
 def load_model(

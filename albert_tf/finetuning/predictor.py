@@ -19,7 +19,7 @@ from albert_tf.finetuning.model_folder import (
     ModelFolder,
     Path,
     load_model,
-    open_model_folder,
+    open_model_folders,
 )
 from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_config import TaskConfig
@@ -356,35 +356,3 @@ def _ensemble_config(members: Sequence[TaskConfig]) -> TaskConfig:
         if len(numbers) == len(values) and len(set(numbers)) > 1:
             means[name] = statistics.fmean(numbers)
     return members[0].with_settings(means)
-
-
-def open_model_folders(
-    paths: Sequence[Path | ModelFolder],
-) -> dict[str, ModelFolder]:
-    """Returns the folders of an ensemble by path, without loading the models.
-
-    Raises:
-      InputError: if there is no model, a model is given twice, or the models
-        have different tasks.
-    """
-    names = [
-        os.fspath(x.path if isinstance(x, ModelFolder) else x) for x in paths
-    ]
-    opened = list(map(open_model_folder, paths))
-    if not opened:
-        raise InputError("no model is given; give the folder of one")
-    if len({os.path.realpath(x.path) for x in opened}) != len(opened):
-        raise InputError(f"model={','.join(names)}: a model is given twice")
-    folders = dict(zip(names, opened, strict=True))
-    first, *others = folders.items()
-    for name, folder in others:
-        for field in ("task_type", "name", "labels"):
-            ours = getattr(first[1].task_config, field)
-            theirs = getattr(folder.task_config, field)
-            if ours != theirs:
-                raise InputError(
-                    f"model={name}: its task has {field}={theirs}, but "
-                    f"{first[0]} has {field}={ours}; the models of an ensemble "
-                    "must have the same task"
-                )
-    return folders

@@ -17,7 +17,7 @@ from albert_tf.finetuning.config import DevSelection
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.training.best_checkpoint import rank
+from albert_tf.training.best_checkpoint import lower_is_better, rank
 from albert_tf.training.result import TrainingResult
 
 Scores = dict[str, float]
@@ -177,12 +177,14 @@ class Reference:
       num_examples: number of examples that were scored.
       selection: see `DevSet`.
       perfect_score: see `TaskType`.
+      lower_is_better: see `TaskType`.
     """
 
     baselines: Baselines = dataclasses.field(default_factory=dict)
     num_examples: int = 0
     selection: str = "whole"
     perfect_score: float = 1.0
+    lower_is_better: Sequence[str] = ()
 
     def warning(self, metric: str, score: float) -> str:
         """Returns a line if a score is that of the first baseline, else "".
@@ -198,6 +200,8 @@ class Reference:
             return ""
         trivial = scores[metric] if math.isfinite(scores[metric]) else 0.0
         error = self.perfect_score / 2 / math.sqrt(self.num_examples)
+        if lower_is_better(metric, self.lower_is_better):
+            score, trivial = -score, -trivial
         if math.isfinite(score) and score > trivial + error:
             return ""
         return (
@@ -227,16 +231,19 @@ class RunsResult:
       results: folder below the output ("" for a single run) -> result. If the
         last run was interrupted, later ones were not started.
       reference: what the scores are compared with.
+      unstarted: number of runs that a signal kept from being started.
     """
 
     metric: str
     results: Mapping[str, FinetuneResult]
     reference: Reference = Reference()
+    unstarted: int = 0
 
     @property
     def interrupted(self) -> bool:
-        """Whether the last run was interrupted."""
-        return any(x.training.interrupted for x in self.results.values())
+        """Whether the last run was interrupted, or another was not started."""
+        last = [*self.results.values()][-1]
+        return self.unstarted > 0 or last.training.interrupted
 
     @property
     def scores(self) -> dict[str, float]:
@@ -258,7 +265,8 @@ class RunsResult:
 
         def ranked(name: str) -> tuple[float, float]:
             loss = self.results[name].scores.get("loss")
-            return rank(self.metric, scores[name], loss)
+            errors = self.reference.lower_is_better
+            return rank(self.metric, scores[name], loss, errors)
 
         return max(scores, key=ranked) if scores else next(iter(self.results))
 
@@ -266,7 +274,11 @@ class RunsResult:
         """Describes the scores of runs and baselines, one line each."""
         lines = []
         for name, result in self.results.items():
-            text = f"{name or 'model'}: the weights of step {result.step:,}"
+            text = f"{name or 'model'}: "
+            if result.step is None:
+                text += f"interrupted after step {result.training.steps:,}"
+            else:
+                text += f"the weights of step {result.step:,}"
             lines.append(
                 ", ".join(filter(None, [text, _described(result.scores)]))
             )

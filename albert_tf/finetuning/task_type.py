@@ -55,10 +55,13 @@ class TaskType(abc.ABC):
       custom_metrics: whether users may choose `TaskConfig.metrics`.
       metric_names: the metrics that they may choose; empty for any. Not
         inherited.
+      lower_is_better: metrics that are errors, besides those whose name has
+        "loss".
       perfect_score: the best possible value of the key metric.
       loss_settings: settings of the loss that the task type has:
         "class_weights", "label_smoothing", "temperature".
       has_head: whether the models have a head, with a dropout before it.
+      has_ensembles: whether the predictions of several models have a mean.
       runtime_outputs: outputs of `forward` that exports of ids (LiteRT, ONNX,
         OpenVINO) return; empty for all.
       optional_texts: texts that an example may have besides the first form's.
@@ -81,9 +84,11 @@ class TaskType(abc.ABC):
     learns_labels: ClassVar[bool] = False
     custom_metrics: ClassVar[bool] = True
     metric_names: ClassVar[Sequence[str]] = ()
+    lower_is_better: ClassVar[Sequence[str]] = ()
     perfect_score: ClassVar[float] = 1.0
     loss_settings: ClassVar[Sequence[str]] = ()
     has_head: ClassVar[bool] = True
+    has_ensembles: ClassVar[bool] = True
     runtime_outputs: ClassVar[Sequence[str]] = ()
     optional_texts: ClassVar[Sequence[str]] = ()
     layout: ClassVar[Layout] = "row"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.errors import counted
 from albert_tf.files import write_atomically
 from albert_tf.finetuning.batches import training_batches
 from albert_tf.finetuning.config import FinetuneConfig
@@ -82,12 +84,20 @@ def train_runs(
             if results:
                 keras.backend.clear_session()
             results[name] = _finetune(run, opened[name], callbacks)
-            if results[name].training.interrupted:
+            if results[name].training.stop_requested:
                 break
+        unstarted = len(by_name) - len(results)
+        if unstarted and is_chief(strategy):
+            print(
+                f"Stopped before {counted(unstarted, 'run')}; the same command "
+                "continues.",
+                file=sys.stderr,
+            )
         result = RunsResult(
             metric=task_config.key_metric,
             results=results,
             reference=_reference(prepared[0]),
+            unstarted=unstarted,
         )
         if runs > 1 and is_chief(strategy) and not result.interrupted:
             write_atomically(os.path.join(output, RUNS_FILE), result.to_json())
@@ -142,14 +152,17 @@ def _finetune(
         summary=run_summary(run, model),
         evaluate=evaluate if dev else None,
         callbacks=callbacks,
+        lower_is_better=task_type.lower_is_better,
     )
     if result.interrupted:
         return FinetuneResult(training=result)
     step = load_best_variables(model, config.output)
     scores: dict[str, float] = {}
     if dev:
-        # Evaluating again could take minutes.
-        scores = dev.reported(result.evaluations.get(step) or evaluate())
+        # Evaluating again could take minutes; a log may lack new metrics.
+        logged = result.evaluations.get(step, {})
+        known = bool(logged) and {*task_config.metrics} <= logged.keys()
+        scores = dev.reported(logged if known else evaluate())
         task_config = task_config.with_tuned(scores)
     found = FinetuneResult(training=result, step=step, scores=scores)
     if is_chief(strategy):
@@ -188,4 +201,5 @@ def _reference(run: FinetuneRun) -> Reference:
         num_examples=len(run.dev.scored) if run.dev else 0,
         selection=run.config.dev_selection,
         perfect_score=run.task_type.perfect_score,
+        lower_is_better=run.task_type.lower_is_better,
     )

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -53,30 +53,28 @@ class Best:
             loss = None
         return cls(step, metric, value, loss)
 
-    @property
-    def rank(self) -> tuple[float, float]:
-        """See `rank`."""
-        return rank(self.metric, self.value, self.loss)
 
-
-def rank(metric: str, value: float, loss: float | None) -> tuple[float, float]:
+def rank(
+    metric: str, value: float, loss: float | None, errors: Sequence[str] = ()
+) -> tuple[float, float]:
     """Returns what orders evaluations: the better, the higher.
 
     Args:
       metric: name of the metric.
       value: its value.
       loss: the loss, which decides between equal values; None if unknown.
+      errors: see `lower_is_better`.
     """
     known = loss is not None and math.isfinite(loss)
     return (
-        -value if lower_is_better(metric) else value,
+        -value if lower_is_better(metric, errors) else value,
         -loss if known else -math.inf,
     )
 
 
-def lower_is_better(metric: str) -> bool:
-    """Returns whether a metric is a loss, by its name."""
-    return "loss" in metric
+def lower_is_better(metric: str, errors: Sequence[str] = ()) -> bool:
+    """Returns whether a metric is a loss, by its name, or one of `errors`."""
+    return "loss" in metric or metric in errors
 
 
 def read_best(folder: str | os.PathLike[str]) -> Best | None:

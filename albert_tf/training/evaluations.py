@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.training.best_checkpoint import Best
+from albert_tf.training.best_checkpoint import Best, rank
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.config import TrainingConfig
 
@@ -28,6 +28,7 @@ class Evaluations:
       evaluate_of: step -> the function that evaluates the model of this step;
         None: the run is not evaluated.
       checkpoints: the checkpoints of the run, if any.
+      errors: metrics of which the lowest is the best, besides losses.
 
     Attributes:
       results: step -> evaluation. They are kept here, because workers may not
@@ -41,10 +42,12 @@ class Evaluations:
         config: TrainingConfig,
         evaluate_of: Callable[[int], Evaluate | None],
         checkpoints: Checkpoints | None = None,
+        errors: Sequence[str] = (),
     ):
         self._config = config
         self._evaluate_of = evaluate_of
         self._checkpoints = checkpoints
+        self._errors = errors
         self._highest: float | None = None
         self.results: dict[int, Mapping[str, float | None]] = {}
         self.best: Best | None = None
@@ -97,11 +100,15 @@ class Evaluations:
         found = Best.of(step, self._config.best_metric, values)
         if found is None:
             return None
-        if self._highest is None or found.rank[0] > self._highest:
-            self._highest, self.since_improvement = found.rank[0], 0
-        if self.best and found.rank < self.best.rank:
+        found_rank = self._rank(found)
+        if self._highest is None or found_rank[0] > self._highest:
+            self._highest, self.since_improvement = found_rank[0], 0
+        if self.best and found_rank < self._rank(self.best):
             return None
         return found
+
+    def _rank(self, best: Best) -> tuple[float, float]:
+        return rank(best.metric, best.value, best.loss, self._errors)
 
     def keep(self, best: Best) -> None:
         """Keeps the best checkpoint, which must have been saved."""

@@ -18,6 +18,8 @@ class TrainingResult:
       stopped_early: whether `early_stopping_patience` ended the run.
       evaluations: step -> result of `evaluate`, also from before the run was
         resumed, with None for non-finite values.
+      stop_requested: whether there was a SIGINT or SIGTERM, even if it came too
+        late to interrupt the run.
     """
 
     steps: int
@@ -28,3 +30,4 @@ class TrainingResult:
     evaluations: Mapping[int, Mapping[str, float | None]] = dataclasses.field(
         default_factory=dict
     )
+    stop_requested: bool = False

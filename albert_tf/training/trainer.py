@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -106,6 +107,7 @@ class Trainer:
         flops_per_example: int | None = None,
         initial_values: Mapping[str, np.ndarray] | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
+        lower_is_better: Sequence[str] = (),
     ) -> TrainingResult:
         """Trains to the last step; call it once.
 
@@ -122,6 +124,8 @@ class Trainer:
           initial_values: values to start a new run with, such as moments of
             another run, under the names of `training_variables`.
           callbacks: Keras callbacks; see `RunCallbacks`.
+          lower_is_better: metrics of `evaluate` of which the lowest is the
+            best, besides those whose name has "loss".
 
         Returns:
           The result. On SIGINT or SIGTERM the current steps are finished and
@@ -203,7 +207,9 @@ class Trainer:
                 phases=phases,
                 variables=variables,
                 checkpoints=checkpoints,
-                evaluations=Evaluations(config, evaluate_of, checkpoints),
+                evaluations=Evaluations(
+                    config, evaluate_of, checkpoints, lower_is_better
+                ),
                 callbacks=run_callbacks,
                 callbacks_stop=any_worker(strategy, lambda: run_callbacks.stop),
                 stop_requested=any_worker(strategy, stop.is_set),
@@ -223,6 +229,10 @@ class Trainer:
             # When `fit` returns, any worker may read what the chief wrote.
             on_chief(
                 strategy, checkpoints.wait if checkpoints else lambda: None
+            )
+            # Also after the last step, which ends a run anyway.
+            result = dataclasses.replace(
+                result, stop_requested=run.stop_requested()
             )
         if self._chief and (result.interrupted or result.stopped_early):
             early, step = result.stopped_early, result.steps

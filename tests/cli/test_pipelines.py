@@ -261,6 +261,25 @@ def test_tables_without_the_columns_of_training(
         is_json = name.endswith(".jsonl")
         problem = "no key 'k'" if is_json else "column 'k' is not in the header"
         assert problem in error
+    status, _, error = status_eagerly(
+        classifiers,
+        "predict --model=single --input=no_ids.csv --pair_column=text",
+        "",
+    )
+    assert status == 2
+    assert "--pair_column: the task text has one text, not two" in error
+    (classifiers / "ids.csv").write_text("id,body,text\na,one,x\nb,two,y\n")
+    for flags, ids in (
+        ("--text_column=body", ["a", "b"]),
+        ("--id_column=0", ["a", "b"]),
+        ("--id_column=text", ["x", "y"]),
+        ("--text_column=1 --id_column=2", ["text", "x", "y"]),
+    ):
+        output = albert_eagerly(
+            classifiers, f"predict --model=single --input=ids.csv {flags}"
+        )
+        _, *rows = output.splitlines()
+        assert [row.split("\t")[0] for row in rows] == ids
     (classifiers / "labels.csv").write_text('text,label\none,"negative, bad"\n')
     albert_eagerly(
         classifiers, "evaluate --model=single --input=labels.csv --json"

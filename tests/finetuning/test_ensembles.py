@@ -72,6 +72,8 @@ def test_ensembles_need_equal_heads_and_windows():
 def test_gains_over_the_best_and_the_mean():
     gain = evaluate._ensemble_gain("my_loss", 1.0, [2.0, 4.0])
     assert "-1.0000 against the best and -2.0000 against the mean" in gain
+    gain = evaluate._ensemble_gain("rmse", 1.0, [2.0, 4.0], ("rmse",))
+    assert "-1.0000 against the best" in gain
     gain = evaluate._ensemble_gain("accuracy", 1.0, [0.75, 0.75, 0.5])
     assert gain == (
         "accuracy 1.0000: +0.2500 against the best and +0.3333 against the "

@@ -5,6 +5,8 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
+import time
 
 import keras
 import numpy as np
@@ -20,6 +22,7 @@ from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.results import FinetuneResult, RunsResult
 from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.task import TextClassification
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.logging import read_metrics
@@ -127,6 +130,49 @@ def test_scores_are_written_beside_baselines(run, files, task_config):
     assert found["baselines"] == task_type.baselines(examples, examples)
     written = open_model_folder(folder).task_config
     assert written.baselines == found["baselines"]
+
+
+def test_a_metric_that_the_log_lacks_is_evaluated(
+    run, settings, task_config, tmp_path
+):
+    folder = shutil.copytree(run[0], tmp_path / "run")
+    metrics = ["accuracy", "matthews"]
+    again = finetune(settings(folder, metrics=metrics)).best
+    assert again.step == run[1].step
+    assert list(again.scores) == [*metrics, "loss"]
+    shared = {name: again.scores[name] for name in run[1].scores}
+    assert shared == pytest.approx(run[1].scores, rel=1e-5)
+    assert open_model_folder(folder).task_config.scores == again.scores
+
+
+def test_the_best_error_is_the_lowest(settings, tmp_path, monkeypatch):
+    """As if a task type declared the accuracy to be one."""
+    errors = ("accuracy",)
+    monkeypatch.setattr(TextClassification, "lower_is_better", errors)
+    result = finetune(settings(tmp_path / "run", eval_steps=2)).best
+    scores = [x["accuracy"] for x in result.training.evaluations.values()]
+    assert len({*scores}) > 1
+    assert result.scores["accuracy"] == min(scores)
+
+
+class _Signal(keras.callbacks.Callback):
+    """Sends a signal during the last evaluation of each run."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+
+
+def test_no_run_is_started_after_a_signal(settings, tmp_path, capfd):
+    config = settings(tmp_path, 1, eval_steps=1, runs=3)
+    for count in (1, 2):
+        result = finetune(config, callbacks=[_Signal()])
+        assert list(result.results) == [f"run-{n}" for n in range(count)]
+        assert result.interrupted
+        assert not (tmp_path / "runs.json").exists()
+        assert (tmp_path / f"run-{count - 1}" / "model").exists()
+        said = capfd.readouterr().err
+        assert f"Stopped before {'2 runs' if count == 1 else '1 run'};" in said
 
 
 def test_a_run_ends_in_time(settings, tmp_path):

@@ -214,6 +214,11 @@ def test_models_of_different_tasks_are_refused(make_model, tmp_path):
     (other / "task.json").write_text(text.replace(f'"{name}"', '"mrpc"', 1))
     with pytest.raises(InputError, match="name=mrpc, but .* has name="):
         Predictor([folders[0], other])
+    (other / "task.json").write_text(
+        text.replace('"pair": null', '"pair": "second"', 1)
+    )
+    with pytest.raises(InputError, match="texts=text,pair, but .* texts=text;"):
+        Predictor([folders[0], other])
     with pytest.raises(InputError, match="given twice"):
         Predictor([folders[0], folders[0].parent / "." / folders[0].name])
     with pytest.raises(InputError, match=r"no task.json"):

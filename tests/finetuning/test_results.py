@@ -15,6 +15,7 @@ from albert_tf.finetuning.results import (
     RunsResult,
 )
 from albert_tf.finetuning.text_classification.examples import TextExample
+from albert_tf.training.result import TrainingResult
 
 
 def dev_set(count, selection="half"):
@@ -121,6 +122,36 @@ def test_of_equal_runs_that_with_the_lower_loss_is_the_best():
         results={"run-0": result(0.7, 0.6), "run-1": result(0.7, 0.5)},
     )
     assert '"best": "run-1"' in runs.to_json()
+
+
+def test_the_lowest_error_is_the_best():
+    reference = Reference(
+        baselines={"mean label": {"rmse": 2.0}},
+        num_examples=100,
+        perfect_score=0.0,
+        lower_is_better=("rmse",),
+    )
+    runs = RunsResult(
+        metric="rmse",
+        results={
+            f"run-{n}": FinetuneResult(training=None, step=8, scores=scores)
+            for n, scores in enumerate(({"rmse": 1.0}, {"rmse": 0.5}))
+        },
+        reference=reference,
+    )
+    assert '"best": "run-1"' in runs.to_json()
+    assert not reference.warning("rmse", 1.9)
+    assert reference.warning("rmse", 2.1)
+
+
+def test_an_interrupted_run_has_a_summary():
+    training = TrainingResult(3, True, {}, {})
+    runs = RunsResult(
+        metric="accuracy",
+        results={"": FinetuneResult(training=training)},
+    )
+    assert runs.summary() == "model: interrupted after step 3"
+    assert runs.interrupted
 
 
 def test_undefined_baselines_count_as_zero():

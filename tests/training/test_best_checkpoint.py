@@ -27,6 +27,7 @@ NAN, INF = float("nan"), float("inf")
         # Higher scores and lower losses are better.
         ("accuracy", [0.5, 0.7, 0.6], [], 2, 1),
         ("sop_loss", [2.0, None, 3.0], [], 1, 2),
+        ("absolute_error", [2.0, 1.0, 3.0], [], 2, 1),
         ("accuracy", [None, 0.1, NAN], [], 2, 1),
         ("accuracy", [None, NAN, -INF], [], None, 3),
         # Of equal scores, that of the lower loss, wherever it is,
@@ -49,8 +50,9 @@ def test_the_best_evaluation(metric, values, losses, step, since):
         }
         for step, pair in enumerate(itertools.zip_longest(values, losses), 1)
     }
+    errors = ("absolute_error",)
     live = Evaluations(
-        config, lambda step: lambda: {metric: NAN} | scores[step]
+        config, lambda step: lambda: {metric: NAN} | scores[step], None, errors
     )
     for number in scores:
         _, best = live.run(number)
@@ -69,7 +71,7 @@ def test_the_best_evaluation(metric, values, losses, step, since):
     lines.append({"split": "train", "step": 9, "values": {metric: 0.0}})
     for saved, best in ((range(9), step), ((), None)):
         checkpoints = unittest.mock.Mock(**{"steps.return_value": saved})
-        resumed = Evaluations(config, None, checkpoints)
+        resumed = Evaluations(config, None, checkpoints, errors)
         resumed.restore(lines, 9)
         assert resumed.since_improvement == live.since_improvement == since
         assert (resumed.best and resumed.best.step) == best

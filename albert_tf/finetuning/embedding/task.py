@@ -35,6 +35,7 @@ class Embedding(TaskType):
     metric_names = METRICS
     loss_settings = ("temperature",)
     has_head = False
+    has_ensembles = False  # Models have different vector spaces.
     known_tasks = (EMBEDDING,)
     default_settings: ClassVar = EMBEDDING.settings
     optional_texts = ("pair",)
@@ -131,13 +132,6 @@ class Embedding(TaskType):
         """Returns the embeddings of each example's texts."""
         vectors = iter([output["embedding"] for output in outputs])
         return [np.stack([next(vectors) for _ in x.texts]) for x in examples]
-
-    def average(self, members):
-        """Raises an `InputError`: models have different vector spaces."""
-        raise InputError(
-            f"model={','.join(members)}: the embeddings of several models "
-            "cannot be averaged; give one model"
-        )
 
     def record(self, example, prediction):
         """Returns the embedding of a text, or the similarity of two."""

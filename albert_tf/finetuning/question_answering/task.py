@@ -67,7 +67,7 @@ class QuestionAnswering(TaskType):
         problem = (
             f"head={self._head} does not predict whether there is an answer"
         )
-        if self._rules == "squad2.0":
+        if self._impossible:
             raise InputError(
                 f"the task {self.task_config.name} requires head=joint; "
                 f"{problem}"
@@ -86,7 +86,7 @@ class QuestionAnswering(TaskType):
         }
         if isinstance(source, list):
             [dataset] = source
-            needs["impossible"] = self._rules == "squad2.0"
+            needs["impossible"] = self._impossible
             return read_squad_rows(dataset, bad=bad, **needs)
         # 200 of CMRC's answers are not at their offset.
         needs["repair_offsets"] = (
@@ -208,7 +208,7 @@ class QuestionAnswering(TaskType):
 
     def tune(self, examples, predictions):
         """Returns the best null threshold for the examples, for SQuAD 2.0."""
-        if self._rules != "squad2.0":
+        if not self._impossible:
             return {}
         answers = [prediction.answers for prediction in predictions]
         threshold = best_threshold(
@@ -241,7 +241,7 @@ class QuestionAnswering(TaskType):
             examples,
             functools.partial(RULES[self._rules], right_answers(examples)),
             metrics=self.task_config.metrics,
-            impossible=self._rules == "squad2.0",
+            impossible=self._impossible,
         )
 
     def record(self, example, prediction):
@@ -274,8 +274,17 @@ class QuestionAnswering(TaskType):
 
     @property
     def null_threshold(self) -> float | None:
-        """Maximum null score of an answered question; None if all are."""
-        return self.task_config.settings["null_threshold"]
+        """Maximum null score of an answered question; None if all are.
+
+        In tasks with unanswerable questions, one that was not tuned is 0: the
+        question is more likely to have no answer.
+        """
+        threshold = self.task_config.settings["null_threshold"]
+        return 0.0 if threshold is None and self._impossible else threshold
+
+    @property
+    def _impossible(self) -> bool:
+        return self._rules == "squad2.0"
 
     @property
     def _rules(self) -> str:

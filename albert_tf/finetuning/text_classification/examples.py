@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import functools
+import logging
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.examples import BadExamples, text_problem
 from albert_tf.finetuning.tables import read_rows
 from albert_tf.finetuning.task_config import DEFAULT_SETTINGS, TaskConfig
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,8 +140,9 @@ def read_texts(
             f"{path}: {task.name} has no files with labels; it can only be "
             "predicted"
         )
-    needs_id = training or "id" in task.unlabelled
-    if not labelled:
+    # That of GLUE's test sets is optional, one given to `predict` is not.
+    needs_id = training or (task.id is not None and "id" in task.unlabelled)
+    if not labelled and not _begins_with_label(task, path):
         task = dataclasses.replace(task, **task.unlabelled)
     columns = {"text": task.text, "pair": task.pair, "id": task.id}
     if labelled:
@@ -160,6 +166,21 @@ def read_texts(
     )
 
 
+def _begins_with_label(task: TextTask, path: str | os.PathLike[str]) -> bool:
+    """Returns whether a table has labels, where only one without has a header.
+
+    CoLA's development set is predicted like its test set.
+    """
+    if task.header or not task.unlabelled.get("header") or task.label is None:
+        return False
+    bad, columns = BadExamples("skip"), {"label": task.label}
+    try:
+        row = next(read_rows(path, columns, header=False, bad=bad))
+    except (InputError, StopIteration):
+        return False
+    return not _label(task, row.cells["label"])[1]
+
+
 def text_examples(
     task: TextTask,
     rows: Iterable[tuple[str, Mapping[str, str]]],
@@ -178,12 +199,43 @@ def text_examples(
       labelled: whether to set labels.
       unique: whether to check that ids are unique, which keeps them in memory.
     """
+    parse = functools.partial(_label, task) if labelled else None
+    checked = _checked_rows(rows, parse, bad=bad, unique=unique)
+    for location, cells, label in checked:
+        yield TextExample(
+            id=cells["id"],
+            text=cells["text"],
+            pair=cells.get("pair"),
+            label=label,
+            location=location,
+        )
+
+
+_Label = str | float | None
+
+
+def _checked_rows(
+    rows: Iterable[tuple[str, Mapping[str, str]]],
+    parse: Callable[[str], tuple[_Label, str]] | None,
+    *,
+    bad: BadExamples,
+    unique: bool,
+) -> Iterator[tuple[str, Mapping[str, str], _Label]]:
+    """Yields the rows that can be used, with their labels; see `text_examples`.
+
+    Args:
+      rows: see `text_examples`.
+      parse: returns a label and "", or None and the problem, of a cell; None
+        if rows have no labels.
+      bad: see `text_examples`.
+      unique: see `text_examples`.
+    """
     seen: dict[str, str] = {}
     for location, cells in rows:
-        problem = _text_problem(cells, may_be_empty=not labelled)
-        label = None
-        if labelled and not problem:
-            label, problem = _label(task, cells["label"])
+        problem = _text_problem(cells, may_be_empty=parse is None)
+        label: _Label = None
+        if parse and not problem:
+            label, problem = parse(cells["label"])
         if unique and not problem:
             first = seen.setdefault(cells["id"], location)
             if first != location:
@@ -193,14 +245,8 @@ def text_examples(
                 )
         if problem:
             bad.report(location, problem)
-            continue
-        yield TextExample(
-            id=cells["id"],
-            text=cells["text"],
-            pair=cells.get("pair"),
-            label=label,
-            location=location,
-        )
+        else:
+            yield location, cells, label
 
 
 def _text_problem(cells: Mapping[str, str], may_be_empty: bool) -> str:
@@ -213,7 +259,7 @@ def _text_problem(cells: Mapping[str, str], may_be_empty: bool) -> str:
     return ""
 
 
-def _label(task: TextTask, cell: str) -> tuple[str | float | None, str]:
+def _label(task: TextTask, cell: str) -> tuple[_Label, str]:
     """Parses a label; returns it and "", or None and the problem."""
     cell = cell.strip()
     if task.labels is None:
@@ -262,8 +308,8 @@ def text_task_from_columns(
       classes: labels in the order of the model's outputs; None for the sorted
         labels of the files. Integers are sorted numerically.
       number: whether labels are numbers to predict, not classes.
-      on_bad_example: "stop" or "skip" rows that cannot be read or have no
-        label. Skipped rows are reported by `read_texts`, not here.
+      on_bad_example: "stop" or "skip" rows that cannot be used, whose labels
+        are no classes. Skipped rows are reported by `read_texts`, not here.
 
     Raises:
       InputError: if a table cannot be read, `classes` are given for numbers or
@@ -289,7 +335,7 @@ def text_task_from_columns(
             )
     else:
         bad = BadExamples(on_bad_example)
-        labels = _find_classes(paths, columns["label"], header, bad)
+        labels = _find_classes(paths, columns, header, bad)
     return TextTask(
         name="text",
         labels=labels,
@@ -304,26 +350,44 @@ def text_task_from_columns(
 
 def _find_classes(
     paths: Sequence[str | os.PathLike[str]],
-    label: str | int,
+    columns: Mapping[str, str | int],
     header: bool,
     bad: BadExamples,
 ) -> tuple[str, ...]:
-    """Returns the sorted labels of tables."""
-    found: set[str] = set()
+    """Returns the sorted labels of tables, of the rows that can be used."""
+
+    def parse(cell: str) -> tuple[str, str]:
+        label = cell.strip()
+        return label, "" if label else "the label is empty; give one"
+
+    label = columns["label"]
+    found: collections.Counter[str] = collections.Counter()
+    # Location and label of the first row of each table.
+    first: dict[str, str] = {}
     for path in paths:
-        columns = {"label": label}
-        for row in read_rows(path, columns, header=header, bad=bad):
-            cell = row.cells["label"].strip()
-            if not cell:
-                bad.report(row.location, "the label is empty; give one")
-                continue
-            found.add(cell)
+        rows = read_rows(path, columns, header=header, bad=bad)
+        cells = ((row.location, row.cells) for row in rows)
+        unique = "id" in columns
+        checked = _checked_rows(cells, parse, bad=bad, unique=unique)
+        for number, (location, _, cell) in enumerate(checked):
+            found[str(cell)] += 1
+            if not number:
+                first[location] = str(cell)
             if len(found) > MAX_CLASSES:
                 raise InputError(
-                    f"{row.location}: column {label!r} has more than "
+                    f"{location}: column {label!r} has more than "
                     f"{MAX_CLASSES} labels; give another column, or declare "
                     "labels as numbers"
                 )
+    for location, cell in first.items():
+        is_first = found[cell] == list(first.values()).count(cell)
+        if not header and is_first and found[cell] < max(found.values()):
+            _logger.warning(
+                "%s: no other row has the label %r; if this is the header, "
+                "give --header",
+                location,
+                cell,
+            )
     if len(found) < 2:
         raise InputError(
             f"{paths[0]}: column {label!r} has "

@@ -7,6 +7,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.answers import (
     AnswerFiles,
+    AnswerPrediction,
     AnswerText,
     QuestionAnswers,
     QuestionScores,
@@ -38,6 +39,23 @@ ANSWERS = [
     answers_of("q1", ["in Zürich", 'a "b"\n'], -2.5),
     answers_of('q"2', ["x"], 3.0),
 ]
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "threshold"),
+    [
+        ("squad2.0", {}, 0.0),
+        ("squad2.0", {"null_threshold": 2.0}, 2.0),
+        ("squad1.1", {"head": "joint"}, None),
+    ],
+)
+def test_a_threshold_that_was_not_tuned(task, changes, threshold):
+    """A model without a development set answers nothing, too."""
+    task_type = make_task_type(known_task(task).with_settings(changes))
+    assert task_type.null_threshold == threshold
+    likely = answers_of("q", ["x"], 1.0)
+    record = task_type.record(likely, AnswerPrediction(None, likely))
+    assert record["answer"] == ("" if threshold == 0 else "x")
 
 
 def written(answers, joint=True, **kwargs):

@@ -76,17 +76,20 @@ def test_the_tasks():
         assert task.submissions.keys() <= task.files.keys()
 
 
+@pytest.mark.parametrize("labelled", [True, False])
 @pytest.mark.parametrize("name", HEADERS)
-def test_columns_of_labelled_files(tmp_path, name):
+def test_columns_of_labelled_files(tmp_path, name, labelled):
+    """They may also be predicted."""
     task = GLUE[name]
     label = task.labels[-1] if task.labels else "3.25"
     path = tmp_path / "train.tsv"
     path.write_text(HEADERS[name].format(label=label, **TEXTS), "utf-8")
-    [example] = read_texts(task, path, bad=BadExamples(), labelled=True)
+    [example] = read_texts(task, path, bad=BadExamples(), labelled=labelled)
     assert example.id == "0"
     assert example.text == TEXTS["text"]
     assert example.pair == (None if task.pair is None else "two")
-    assert example.label == (label if task.labels else 3.25)
+    if labelled:
+        assert example.label == (label if task.labels else 3.25)
 
 
 @pytest.mark.parametrize("name", TEST_HEADERS)

@@ -92,6 +92,37 @@ def test_rows_without_a_label(tmp_path):
     assert bad.counted == 1
 
 
+def test_labels_of_skipped_rows_are_no_classes(tmp_path):
+    path = write(
+        tmp_path / "a.csv",
+        "no,body,kind\n1,x,a\n2, ,none\n2,y,b\n2,z,other\n",
+    )
+    columns = BODY | {"id": "no"}
+    task = text_task_from_columns(path, columns, on_bad_example="skip")
+    assert task.labels == ("a", "b")
+    with pytest.raises(InputError, match="a.csv:3: the text is empty"):
+        text_task_from_columns(path, columns)
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "warned"),
+    [
+        ("body,kind\nx,a\ny,a\nz,b\n", None, True),
+        ("body,kind\nx,a\ny,a\nz,b\n", True, False),
+        ("x,a\ny,b\nz,a\n", None, False),
+        ("x,a\ny,b\n", None, False),
+    ],
+)
+def test_a_header_that_is_read_as_a_row(tmp_path, rows, header, warned, caplog):
+    paths = [write(tmp_path / name, rows) for name in ("1.csv", "2.csv")]
+    columns = {"text": 0, "label": 1}
+    text_task_from_columns(paths[:1], columns, header=header)
+    text_task_from_columns(paths, columns, header=header)
+    assert len(caplog.messages) == 3 * warned
+    for message in caplog.messages:
+        assert "csv:1: no other row has the label 'kind'; if this" in message
+
+
 def test_tables_without_a_valid_task(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", "body,kind\nx,1\ny,1\n")
 
