@@ -39,12 +39,12 @@ _LENGTH_MULTIPLE = 32
 class TaskModel(AlbertModel):
     """A model whose `fit`, `evaluate` and `predict` take strings.
 
-    Where these methods take inputs, they also take strings: a list, array or
-    tensor of them `[examples]`; a tuple of these if an example has several,
-    such as a pair of texts; or a `tf.data.Dataset` with such `x`, batched or
-    not. (As in Keras, a dataset of tuples is one of `(x, y)` or
-    `(x, y, sample_weight)`.) They are prepared as by `albert finetune`, with
-    the model's tokenizer.
+    Where these methods take inputs, they also take strings: a list or another
+    sequence, array or tensor of them `[examples]`; a tuple of these if an
+    example has several, such as a pair of texts; or a `tf.data.Dataset` with
+    such `x`, batched or not. (As in Keras, a dataset of tuples is one of
+    `(x, y)` or `(x, y, sample_weight)`.) They are prepared as by `albert
+    finetune`, with the model's tokenizer.
 
     Attributes:
       task_config: the task that the model was trained for with strings, or by
@@ -143,7 +143,7 @@ class TaskModel(AlbertModel):
           InputError: if texts or labels are not valid, or the model has no
             tokenizer.
         """
-        before = self.task_config
+        before = self.task_config, self.multi_label
         try:
             x, y, sample_weight, validation_data = self._training_arrays(
                 as_lists(x),
@@ -153,7 +153,7 @@ class TaskModel(AlbertModel):
                 validation_data,
             )
         except Exception:
-            self.task_config = before
+            self.task_config, self.multi_label = before
             raise
         return super().fit(
             x,

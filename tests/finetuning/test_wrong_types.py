@@ -74,6 +74,7 @@ DREAM = [
     ]
 ]
 ROW = {"text": "a text", "label": "good", "id": "1"}
+OTHER = {"label": "b", "id": "2"}
 
 WRONG = (None, True, 5, -1, 1.5, 10**30, "", " ", "x", [], [5], {}, {"a": 5})
 FORMATS = {
@@ -89,7 +90,7 @@ FORMATS = {
 def task_type_of(name, path):
     if name != "text":
         return make_task_type(known_task(name))
-    path.write_text(json.dumps(ROW) + "\n" + json.dumps(ROW | {"label": "b"}))
+    path.write_text(json.dumps(ROW) + "\n" + json.dumps(ROW | OTHER))
     table = text_task_from_columns(
         [str(path)], {"text": "text", "label": "label", "id": "id"}
     )

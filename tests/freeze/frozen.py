@@ -215,6 +215,8 @@ def task_of(name):
     if name == "ner":  # Otherwise learnt from examples.
         task = dataclasses.replace(task, labels=("B-X", "B-Y", "O"))
     known = {n: x for n, x in LENGTHS.items() if n in task.settings}
+    if name == "squad2.0":  # Every question has an answer.
+        known["null_threshold"] = 1e9
     return with_settings(task, known)
 
 

@@ -59,13 +59,15 @@ class TextModel(LabelHeadModel):
         # As in `TextTaskType.optional_settings`.
         return {} if self.TASK_HEAD == "cls" else {"head": self.TASK_HEAD}
 
-    def _training_arrays(self, *arguments):
+    def _training_arrays(self, x, y, sample_weight, batch_size, validation):
         loss = _name_of_loss(self.loss)
         if loss in _LOSSES_OF_EACH:
             self.multi_label = True
         elif loss in _LOSSES_OF_ONE:
             self.multi_label = False
-        return super()._training_arrays(*arguments)
+        return super()._training_arrays(
+            x, y, sample_weight, batch_size, validation
+        )
 
     def _task(self, num_texts: int) -> TaskConfig:
         """Returns the task of one or two texts to train for."""
