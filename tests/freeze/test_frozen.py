@@ -10,8 +10,9 @@ from freeze import frozen
 VALUES = json.loads(frozen.FILE.read_text())
 # Flags that were removed on purpose; CHANGELOG.md names them.
 REMOVED = {"cache_dir", "on_divergence", "rollback_window"}
-# Of embed: that of the model's folder, otherwise "mean" as before.
-NEW_DEFAULTS = {"pooling"}
+# Of embed: that of the model's folder, otherwise "mean" as before. Of
+# create-data: that of the vocabulary, as before, but shown so.
+NEW_DEFAULTS = {"pooling", "strip_accents"}
 
 
 class Stop(keras.callbacks.Callback):
