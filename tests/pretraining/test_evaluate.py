@@ -110,7 +110,7 @@ def test_one_checkpoint_of_a_run(runs, records, eagerly):
 
 
 @pytest.mark.parametrize("phases", [[], [{"sentence_order": "none"}]])
-def test_sentence_order_is_scored_only_if_it_was_trained(
+def test_pairs_are_scored_only_if_any_were_trained(
     runs, records, tmp_path, edited, eagerly, phases
 ):
     run = shutil.copytree(runs / "plain", tmp_path / "run")
