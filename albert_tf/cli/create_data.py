@@ -126,7 +126,7 @@ def main(flags: CommandFlags) -> None:
 
 def _share_inside_words(config: PretrainingDataConfig) -> float:
     """Returns how many pieces start a word only because of `word_starts`."""
-    if not config.do_whole_word_mask:
+    if not config.do_whole_word_mask or config.word_starts == "spaces":
         return 0.0
     tokenizer = config.tokenizer
     used = VocabularyTable.from_tokenizer(tokenizer, config.word_starts)

@@ -317,7 +317,7 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         the default of `word_starts`, which older data sets do not have.
         """
         left_out = set() if self.pack else set(_PACKING_SETTINGS)
-        if self.word_starts == "google":
+        if self.word_starts == MaskingConfig.word_starts:
             left_out.add("word_starts")
         return {
             x.name: getattr(self, x.name)

@@ -25,6 +25,7 @@ from albert_tf.data.tfds import is_tfds_file, read_tfds_texts
 from albert_tf.errors import InputError
 from albert_tf.files import Path
 from albert_tf.input_files import parse_object, shown
+from albert_tf.text.word_splitter import UNSPACED_SCRIPTS
 
 # The number of a line, the offset of a piece in it, and the piece.
 _Line = tuple[int, int, str]
@@ -45,10 +46,6 @@ MAX_DOCUMENT_CHARACTERS = 4_000_000
 # Longer paragraphs are segmented in parts: sentencex takes a time that is
 # quadratic in the length of Chinese or Japanese text.
 _MAX_SEGMENTED = 16_000
-
-# Scripts without spaces between words whose letters are not wide, as the names
-# of their characters begin.
-_UNSPACED = ("THAI ", "LAO ", "KHMER ", "MYANMAR ")
 
 
 def read_documents(
@@ -215,7 +212,7 @@ def _is_unspaced(character: str) -> bool:
     is_wide = unicodedata.east_asian_width(character) in "FWH"
     if is_wide:
         return "HANGUL" not in name and unicodedata.category(character) != "So"
-    return name.startswith(_UNSPACED)
+    return name.startswith(UNSPACED_SCRIPTS)
 
 
 def _sentences_of_wikiextractor(

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.data_config import WordStarts
+from albert_tf.data.data_config import MaskingConfig, WordStarts
 from albert_tf.data.dynamic_examples import ExampleSettings
 from albert_tf.data.manifest import SPLITS, find_manifest
 from albert_tf.data.mixture import Corpus, find_corpora
@@ -89,7 +89,7 @@ class Records:
     @property
     def word_starts(self) -> WordStarts:
         """Which pieces start a word; see `starts_word`."""
-        return self._settings.get("word_starts", "google")
+        return self._settings.get("word_starts", MaskingConfig.word_starts)
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from albert_tf.text.word_splitter import UNSPACED_SCRIPTS
 from albert_tf.text.wordpiece_tokenizer import (
     CONTINUATION,
     AlbertWordPieceTokenizer,
@@ -29,9 +30,10 @@ _INSIDE_WORDS = _PUNCTUATION | frozenset(string.ascii_letters)
 # First words of the Unicode names of letters of scripts that have no spaces
 # between words.
 _UNSPACED = (
+    *UNSPACED_SCRIPTS,
     *("CJK ", "IDEOGRAPHIC ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA "),
-    *("BOPOMOFO ", "YI ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN "),
-    *("TAI ", "NEW TAI LUE ", "JAVANESE ", "BALINESE "),
+    *("BOPOMOFO ", "YI ", "TIBETAN ", "TAI ", "NEW TAI LUE ", "JAVANESE "),
+    "BALINESE ",
 )
 # They shape letters within words, such as those of Hindi and Persian.
 _JOINERS = "\u200c\u200d"

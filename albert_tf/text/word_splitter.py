@@ -24,6 +24,10 @@ _IDEOGRAPHS = (
 # Vowels and final consonants of Hangul, which compose with the letter before.
 _JAMO = range(0x1160, 0x1200)
 
+# How the Unicode names of letters begin in scripts without spaces between words
+# whose letters are not wide, as those of Chinese and Japanese are.
+UNSPACED_SCRIPTS = ("THAI ", "LAO ", "KHMER ", "MYANMAR ")
+
 
 class Word(NamedTuple):
     """A normalized word with offsets into the original text.
