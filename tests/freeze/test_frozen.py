@@ -60,9 +60,10 @@ def test_outputs_of_exports(name, tmp_path):
         for package in ("onnx", "tf2onnx", "onnxruntime", "openvino"):
             pytest.importorskip(package, reason=f"{package} is not installed")
     found = frozen.export_outputs(tmp_path, name)
-    # Rounding of 8-bit activations, of steps of about 0.01, depends on the
-    # order of sums before it.
-    tolerance = 5e-3 if name.endswith("dynamic") else 1e-5
+    # Processors with and without 8-bit instructions quantize activations in
+    # different places, so that outputs differ by as much as from float32: by up
+    # to 0.014 here, where values without quantization are of order 1.
+    tolerance = 2e-2 if name.endswith("dynamic") else 1e-5
     # New outputs may come.
     for output, values in VALUES["exports"][name].items():
         if isinstance(values, str):
