@@ -40,6 +40,8 @@ _logger = logging.getLogger(__name__)
 _OPENAI_FIELDS = ("input", "model", "encoding_format", "dimensions", "user")
 # As many as OpenAI takes in a request: its clients send up to 1,000 by default.
 _OPENAI_TEXTS = 2048
+# Time for each part of a body; less than a server that ends waits for requests.
+_BODY_SECONDS = 20
 
 
 def create_app(model: ServedModel, config: ServeConfig) -> Starlette:
@@ -140,8 +142,9 @@ class _Server:
     async def _fields(self, request: Request) -> dict[str, Any]:
         """Reads a body of bounded size, a JSON object."""
         limit, body, size = self._config.max_body_bytes, bytearray(), 0
+        chunks = request.stream()
         # To the end, as a closed connection would lose the answer.
-        async for chunk in request.stream():
+        while (chunk := await _next_chunk(chunks)) is not None:
             size += len(chunk)
             if size <= limit:
                 body += chunk
@@ -303,6 +306,24 @@ def _check_names(
         raise InputError(
             f"the body {problem}; expected an object with {', '.join(known)}"
         )
+
+
+async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
+    """Returns the next part of a body, or None at its end.
+
+    Raises:
+      HTTPException: with status 408 if none comes within `_BODY_SECONDS`.
+    """
+
+    async def read() -> bytes | None:
+        return await anext(chunks, None)
+
+    try:
+        return await asyncio.wait_for(read(), _BODY_SECONDS)
+    except asyncio.TimeoutError:
+        raise HTTPException(
+            408, f"no part of the body came within {_BODY_SECONDS} seconds"
+        ) from None
 
 
 def _error(

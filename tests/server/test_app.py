@@ -3,9 +3,11 @@ import concurrent.futures
 import contextlib
 import json
 import re
+import socket
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import numpy as np
@@ -196,6 +198,23 @@ class TestPretrained:
         status, answer = post(f"{pretrained}/embed", b" " * 20_000_000)
         assert status == 413
         assert "more than 2,048 bytes" in answer["error"]["message"]
+
+    def test_body_that_does_not_come(self, pretrained, monkeypatch):
+        """Or clients that stop sending would hold up the end of the server."""
+        monkeypatch.setattr(app, "_BODY_SECONDS", 0.2)
+        address = urllib.parse.urlsplit(pretrained)
+        with socket.create_connection(
+            (address.hostname, address.port), timeout=60
+        ) as client:
+            client.sendall(
+                b"POST /embed HTTP/1.1\r\nHost: here\r\n"
+                b'Content-Length: 100\r\n\r\n{"inputs":'
+            )
+            answer = client.makefile("rb").read()
+        head, body = answer.split(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 ")
+        message = json.loads(body)["error"]["message"]
+        assert message == "no part of the body came within 0.2 seconds"
 
     def test_for_operators(self, pretrained):
         assert '"status":"ok"' in get(f"{pretrained}/healthz")[0]
