@@ -298,6 +298,8 @@ def new_file(path: Path, *, binary: bool = False) -> Iterator[Any]:
             yield special
         return
     path = output_path(path)
+    if os.path.isdir(path):  # Before the work for the block.
+        raise InputError(f"{path}: cannot be written: Is a directory")
     with contextlib.ExitStack() as stack:
         with creating(path):
             file = stack.enter_context(_partial(path, **options))

@@ -96,7 +96,8 @@ def check_export(
 # Operations that read or write files, run Python, or talk to other processes.
 _UNSAFE = re.compile(
     "File|Reader|Dataset|Iterator|PyFunc|Save|Restore|Checkpoint|Print|Summary"
-    "|Debug|Proto|Rpc|Remote|Send|Recv|Collective|Snapshot|LMDB|Abort"
+    "|Debug|Proto|Rpc|Remote|Send|Recv|Collective|Snapshot|LMDB|Abort|Remap"
+    "|UnigramCandidateSampler|RecordInput"
 )
 # The functions that read and write the variables, and what they may do.
 _SAVER = re.compile(r"__inference__traced_(save|restore)_\d+")
@@ -133,6 +134,10 @@ def check_operations(folder: str | os.PathLike[str]) -> None:
             elif function and calls_saver:
                 found.add(f"a call of the saver in {function}")
             unsafe |= found
+        # TensorFlow restores variables without it, and calls nothing else that
+        # this does not name.
+        if graph.objects_mention(_SAVER):
+            unsafe.add("the saver as an object")
     if unsafe:
         raise InputError(
             f"{folder}: the graph has operations on files, of Python or of a "

@@ -220,11 +220,15 @@ def test_failures_leave_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("name", ["", "absent/file", "n" * 300, "file/x"])
+@pytest.mark.parametrize(
+    "name", ["", "absent/file", "n" * 300, "file/x", "folder"]
+)
 def test_paths_that_cannot_be_written(tmp_path, name):
     (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="cannot be written: "):
-        write(tmp_path / name)
+        with new_file(tmp_path / name):
+            pytest.fail("It is noticed before the block.")
 
 
 def test_outputs_may_not_overwrite_inputs(tmp_path):

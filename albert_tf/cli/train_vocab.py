@@ -112,6 +112,8 @@ def main(flags: CommandFlags) -> None:
     new_vocabulary_files(
         given.output, config.model_type, overwrite=given.overwrite
     )
+    if os.path.abspath(given.report or "") in map(os.path.abspath, outputs):
+        raise InputError(f"--report={given.report} is a file of the vocabulary")
     folder = os.path.dirname(os.path.abspath(given.report or ""))
     if not is_remote(given.report or "") and not os.path.isdir(folder):
         raise InputError(f"--report={given.report}: {folder} does not exist")

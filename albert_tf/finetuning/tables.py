@@ -20,6 +20,8 @@ from albert_tf.finetuning.examples import (
 
 # An unclosed quote must not consume a file of any size.
 MAX_ROW_CHARACTERS = 16_000_000
+# Lines to read again after rows that seemed to have several: some seconds.
+_MAX_READ_AGAIN = 10_000_000
 
 
 def quoted_rows(
@@ -42,6 +44,9 @@ def quoted_rows(
     Yields:
       The number of a row's first line, and its cells, or None for a bad row.
       Blank lines are rows of one empty cell.
+
+    Raises:
+      InputError: if so many quotes are not closed that reading does not get on.
     """
     waiting: collections.deque[tuple[int, str | None]] = collections.deque()
 
@@ -49,6 +54,7 @@ def quoted_rows(
         return waiting.popleft() if waiting else next(lines, None)
 
     width: int | None = None
+    read_again = 0
     while (numbered := next_line()) is not None:
         number, line = numbered
         if line is None:
@@ -76,6 +82,13 @@ def quoted_rows(
                 raise csv.Error
         except csv.Error:
             waiting.extendleft(reversed(more))
+            read_again += len(more)
+            if read_again > _MAX_READ_AGAIN:
+                raise InputError(
+                    f"{location}:{number}: too many quoted cells are not "
+                    'closed; write quotes in cells as "", or give a .tsv file, '
+                    "in which quotes are ordinary characters"
+                ) from None
             bad.report(
                 f"{location}:{number}",
                 "a quoted cell is not closed (a closing quote is followed by a "

@@ -39,7 +39,8 @@ class UnpackedArchive:
 
         Raises:
           InputError: if the archive is damaged, expands to many times its size,
-            or contains devices, sparse files or paths outside of the folder.
+            or contains links, devices, sparse files or paths outside of the
+            folder.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="albert_tf-")
         root = pathlib.Path(self._temporary.name)
@@ -50,7 +51,7 @@ class UnpackedArchive:
         except tarfile.FilterError as error:
             raise InputError(
                 f"{path} is not safe to unpack: {error.tarinfo.name} is a "
-                "device, or a path outside of the folder"
+                "path outside of the folder"
             ) from None
         except _DAMAGES as error:
             raise InputError(
@@ -114,11 +115,15 @@ def _unpack(path: str | os.PathLike[str], root: pathlib.Path) -> None:
                         f"{source} has folders nested deeper than "
                         f"{_MAX_DEPTH} levels"
                     )
-                # A few bytes that may expand to any size.
-                if member.issparse():
+                # Sparse files are a few bytes that expand to any size. Chains
+                # of links lead out of the folder in spite of tarfile's filter
+                # in many versions of Python (CVE-2025-4517).
+                is_plain = member.isreg() and not member.issparse()
+                if not (is_plain or member.isdir()):
                     raise InputError(
                         f"{source} is not safe to unpack: {member.name} is a "
-                        "sparse file"
+                        "link, a device or a sparse file; pack the files that "
+                        "links lead to (tar -h)"
                     )
                 # macOS adds a file ._x for each file x.
                 if not pathlib.PurePath(member.name).name.startswith("._"):

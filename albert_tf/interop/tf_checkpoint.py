@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 from tensorflow.core.protobuf import (
@@ -95,14 +96,16 @@ def _check_index(prefix: str) -> int:
         raise ValueError("the index is truncated")
     _, position = _block_handle(content, len(content) - _FOOTER)
     index, _ = _block_handle(content, position)
-    header = tensor_bundle_pb2.BundleHeaderProto()
+    header = None
     sizes: dict[str, int] = {}  # of the data files
     for _, handle in _block_entries(content, index):
         block, _ = _block_handle(memoryview(handle), 0)
         for key, value in _block_entries(content, block):
-            if not key:
-                header.ParseFromString(value)
+            if not key and header is None:
+                header = tensor_bundle_pb2.BundleHeaderProto.FromString(value)
                 continue
+            if not key or header is None:  # TensorFlow takes the first entry.
+                raise ValueError("it does not begin with its only header")
             entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
             shard = f"{entry.shard_id:05}-of-{header.num_shards:05}"
             path = f"{prefix}.data-{shard}"
@@ -173,10 +176,18 @@ def _block_entries(
     if content[offset + size]:
         raise ValueError("the index is compressed")
     block = content[offset : offset + size]
-    restarts = int.from_bytes(block[-4:], "little")
-    end, position, key = size - 4 * (restarts + 1), 0, b""
+    count = int.from_bytes(block[-4:], "little")
+    end, position, key = size - 4 * (count + 1), 0, b""
+    if not count or end < 0:
+        raise ValueError("a block is truncated")
+    restarts = np.frombuffer(block[end:-4], "<u4").tolist()
+    # Readers begin at restarts, of which the first is the first entry.
+    starts = {end} if not end else set()
     while position < end:
+        start = position
         shared, position = varint(block, position)
+        if not shared:
+            starts.add(start)
         rest, position = varint(block, position)
         length, position = varint(block, position)
         if shared > len(key) or position + rest + length > end:
@@ -185,6 +196,8 @@ def _block_entries(
         position += rest
         yield key, bytes(block[position : position + length])
         position += length
+    if restarts[0] or not starts.issuperset(restarts):
+        raise ValueError("a block begins inside an entry")
 
 
 def _keys_by_variable_name(serialized: bytes, keys: set[str]) -> dict[str, str]:

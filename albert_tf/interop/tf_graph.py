@@ -118,6 +118,16 @@ class MetaGraph:
                 others = {match[0] for match in pattern.finditer(text)}
                 yield name, _texts(function, 3, 2), bool(others - {name})
 
+    def objects_mention(self, pattern: re.Pattern[str]) -> bool:
+        """Returns whether the object graph refers to functions of a pattern.
+
+        Without an object graph, signatures are parts of the graph itself.
+        """
+        with _damaged(self._path):
+            objects = [bytes(x) for x in _messages(self._content, 7)]
+        text = b"".join(objects).decode("utf-8", "replace")
+        return not objects or bool(pattern.search(text))
+
     def signatures(self) -> dict[str, meta_graph_pb2.SignatureDef]:
         """Returns name -> signature."""
         entry = meta_graph_pb2.MetaGraphDef.SignatureDefEntry

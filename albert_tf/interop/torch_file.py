@@ -16,7 +16,7 @@ import pickletools
 import re
 import warnings
 import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -40,6 +40,7 @@ _DTYPES = (
 ).split()
 _CHUNK = 1 << 20
 _MAX_PICKLE = 1 << 22  # bytes; an ALBERT needs less than a hundredth
+_ZIP_RECORDS = 56 + 20 + 22  # bytes
 _MAX_STEPS = 500_000  # opcodes
 # Opcode -> which of its operands it hashes; PyTorch allows no others that do.
 _HASHED_OPERANDS = {"SETITEM": slice(1, 2), "SETITEMS": slice(1, None, 2)}
@@ -125,8 +126,13 @@ def _load(path: pathlib.Path, *, is_zip: bool) -> Any:
 def _check_archive(path: pathlib.Path) -> None:
     """Checks what PyTorch does not if it maps a file to memory."""
     with path.open("rb") as file, open_zip(file) as archive:
-        for info in archive.infolist():
-            name = info.filename
+        if archive.start_dir != _directory_offset(file):
+            raise _UnsupportedError("it has two tables of contents")
+        # PyTorch finds names in any case.
+        names = [info.filename.lower() for info in archive.infolist()]
+        if sum(name.endswith("/data.pkl") for name in names) != 1:
+            raise _UnsupportedError("it does not have one data.pkl")
+        for info, name in zip(archive.infolist(), names, strict=True):
             if name.endswith("/constants.pkl"):
                 raise _UnsupportedError(
                     "a TorchScript program, not a file of tensors"
@@ -145,6 +151,31 @@ def _check_archive(path: pathlib.Path) -> None:
                 with archive.open(info) as entry:
                     while entry.read(_CHUNK):
                         pass
+
+
+def _directory_offset(file: BinaryIO) -> int:
+    """Returns where PyTorch looks for a zip archive's table of contents.
+
+    Python looks before the record at the end, PyTorch where that record says.
+
+    Raises:
+      _UnsupportedError: if the records at the end are not where PyTorch writes
+        them.
+    """
+    # The end record, and before it those of large files: locator and record.
+    file.seek(-min(_ZIP_RECORDS, file.seek(0, os.SEEK_END)), os.SEEK_END)
+    start, tail = file.tell(), file.read()
+    record, locator, large = tail[-22:], tail[-42:-22], tail[:-42]
+    if record[:4] != b"PK\5\6" or record[-2:] != b"\0\0":
+        raise _UnsupportedError("bytes follow the archive")
+    if locator[:4] != b"PK\6\7":
+        return int.from_bytes(record[16:20], "little")
+    if (
+        large[:4] != b"PK\6\6"
+        or int.from_bytes(locator[8:16], "little") != start
+    ):
+        raise _UnsupportedError("the end of the archive is damaged")
+    return int.from_bytes(large[48:56], "little")
 
 
 def _check_plain(name: str, tensor: torch.Tensor) -> None:

@@ -2,6 +2,12 @@
 
 import numpy as np
 
+from albert_tf.errors import InputError
+
+# NFKC with case folding has 13,000 rules of at most 30 bytes.
+_MAX_RULES = 1 << 18
+_MAX_RULE_BYTES = 256
+
 
 def _charsmap(charsmap: bytes) -> tuple[np.ndarray, bytes]:
     """Splits a charsmap into the units of its trie and its replacements.
@@ -66,6 +72,10 @@ def charsmap_rules(charsmap: bytes) -> dict[str, str]:
     """Returns the replacements of a checked charsmap.
 
     A charsmap replaces the longest sequence of characters that it has.
+
+    Raises:
+      InputError: if there are more or longer rules than real charsmaps have: a
+        trie of a few nodes that lead back to each other has any number.
     """
     rules: dict[str, str] = {}
     if not charsmap:
@@ -75,6 +85,11 @@ def charsmap_rules(charsmap: bytes) -> dict[str, str]:
     letters = np.arange(1, 256, dtype=np.uint32)
     nodes, keys = np.zeros(1, np.uint32), [b""]
     while len(nodes):
+        if len(nodes) > _MAX_RULES or len(keys[0]) > _MAX_RULE_BYTES:
+            raise InputError(
+                "the charsmap of the vocabulary is damaged: its rules have no "
+                "end"
+            )
         first = nodes ^ offsets[nodes]
         for row in np.flatnonzero(units[nodes] & 0x100):
             start = int(units[first[row]] & 0x7FFFFFFF)

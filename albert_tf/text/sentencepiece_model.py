@@ -1,10 +1,9 @@
 """SentencePiece models: loading, checks and the digit-comma rule."""
 
-import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import numpy as np
@@ -81,21 +80,13 @@ def check_model(content: bytes) -> None:
         UTF-8, contains NUL or has no finite score; or if the charsmap is
         damaged.
     """
-    num_pieces = 0
-    for size in _piece_sizes(content):
-        # 32 bytes leave room for the score and the type.
-        if size > MAX_PIECE_BYTES + 32:
-            raise ValueError(
-                f"piece {num_pieces} has {size:,} bytes, "
-                f"and pieces have at most {MAX_PIECE_BYTES:,}"
-            )
-        num_pieces += 1
-        if num_pieces > MAX_PIECES:
-            raise ValueError(f"there are more than {MAX_PIECES:,} pieces")
+    problem = _check_sizes(content)
     try:
         model = sentencepiece_model_pb2.ModelProto.FromString(content)
     except DecodeError:
         return
+    if problem:  # As with groups, which parsers skip: pieces may follow.
+        raise ValueError(f"it has unknown fields ({problem})")
     for i, piece in enumerate(model.pieces):
         # Protocol Buffers returns bytes if a string is not UTF-8.
         if not isinstance(piece.piece, str):
@@ -131,15 +122,34 @@ def piece_probabilities(content: bytes) -> np.ndarray | None:
     return found
 
 
-def _piece_sizes(content: bytes) -> Iterator[int]:
-    """Yields the size of each piece in a serialized model, without parsing it.
+def _check_sizes(content: bytes) -> str:
+    """Checks number and sizes of a serialized model's pieces, unparsed.
 
-    Stops where the content is not in the wire format of Protocol Buffers.
+    Returns:
+      Why not all of the content was checked, or "".
+
+    Raises:
+      ValueError: if there are too many pieces, or one is too long.
     """
-    with contextlib.suppress(ValueError):
-        for field, piece in fields_of(memoryview(content)):
-            if field == 1:
-                yield len(piece)
+    num_pieces, fields = 0, fields_of(memoryview(content))
+    while True:
+        try:
+            field, piece = next(fields)
+        except StopIteration:
+            return ""
+        except ValueError as error:
+            return str(error)
+        if field != 1:
+            continue
+        # 32 bytes leave room for the score and the type.
+        if len(piece) > MAX_PIECE_BYTES + 32:
+            raise ValueError(
+                f"piece {num_pieces} has {len(piece):,} bytes, "
+                f"and pieces have at most {MAX_PIECE_BYTES:,}"
+            )
+        num_pieces += 1
+        if num_pieces > MAX_PIECES:
+            raise ValueError(f"there are more than {MAX_PIECES:,} pieces")
 
 
 def words_are_independent(content: bytes) -> bool:

@@ -43,6 +43,22 @@ class TextPart(NamedTuple):
     id: int | None
 
 
+# Besides its capital, characters that are lower-cased to a letter.
+_MORE_CAPITALS = "\N{KELVIN SIGN}\N{ANGSTROM SIGN}\N{OHM SIGN}\u03f4\u1e9e"
+
+
+def _any_case(letter: str) -> str:
+    """Returns the expression of the characters that `lower` makes a letter.
+
+    `(?i:s)` would match the long s as well, which stays what it is.
+    """
+    capitals = (letter.upper(), letter.title(), *_MORE_CAPITALS)
+    others = {x for x in capitals if x.lower() == letter} - {letter}
+    if not others:
+        return re.escape(letter)
+    return f"[{letter}{''.join(sorted(others))}]"
+
+
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
     """Splits texts at special tokens, as Hugging Face's tokenizers do.
@@ -61,9 +77,9 @@ class SpecialTokens:
 
     def pattern(self, token: str) -> str:
         """Returns the regular expression of a token, for `re` and RE2."""
-        spelling = re.escape(token)
-        any_case = self.lower_characters_first and token == token.lower()
-        return f"(?i:{spelling})" if any_case else spelling
+        if not self.lower_characters_first or token != token.lower():
+            return re.escape(token)
+        return "".join(map(_any_case, token))
 
     @functools.cached_property
     def any_pattern(self) -> str:

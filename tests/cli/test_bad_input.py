@@ -97,6 +97,10 @@ BAD_INPUT = {
         ("--output=x --input=text.txt --report=text.txt", "would destroy the"),
         ("--output=x --input=text.txt --report=no/r.json", "no does not exist"),
         (
+            "--output=x --input=text.txt --report=./x.vocab",
+            "--report=./x.vocab is a file of the vocabulary",
+        ),
+        (
             "--output=spiece --input=a=1:text.txt,b=1:train.csv",
             "spiece.model exists; choose",
         ),

@@ -72,6 +72,33 @@ def test_output_that_cannot_be_written(arguments):
     assert (result.returncode, result.stderr) == (1, "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "closed", "status", "message"),
+    [
+        ("--version", ">&-", 0, ""),
+        ("predict --nosuch", "2>&-", 2, ""),
+        (
+            "embed --model=albert_tiny_en --output=x.npy",
+            "<&-",
+            2,
+            "albert: embed: standard input has no text\n",
+        ),
+    ],
+)
+def test_closed_streams(arguments, closed, status, message, tmp_path):
+    command = f"{shlex.quote(sys.executable)} -m albert_tf {arguments} {closed}"
+    result = subprocess.run(
+        command,
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stdout) == (status, "")
+    assert result.stderr == message
+    assert not list(tmp_path.iterdir())
+
+
 def test_unknown_command(capsys):
     assert main(["pretrian"]) == 2
     error = one_line(capsys.readouterr().err)

@@ -13,6 +13,7 @@ import tempfile
 
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.exporting import check as check_module
@@ -126,6 +127,47 @@ def test_exports_pass_and_have_no_path_of_this_machine(exports, kind, tmp_path):
         content = path.read_bytes()
         for private in paths:
             assert private.encode() not in content, (path, private)
+
+
+def refers_to_the_saver(saved_model):
+    """Gives the function of a signature the name of one that may save."""
+    (graph,) = saved_model.meta_graphs
+    names = [x.signature.name for x in graph.graph_def.library.function]
+    name = next(x for x in names if "signature_wrapper" in x)
+    content = saved_model.SerializeToString()
+    new = "__inference__traced_save_".ljust(len(name), "7").encode()
+    assert len(new) == len(name)
+    return content.replace(name.encode(), new)
+
+
+def without_objects(saved_model):
+    """Leaves the signatures of the graph itself, which TensorFlow 1 has."""
+    saved_model.meta_graphs[0].ClearField("object_graph_def")
+    return saved_model.SerializeToString()
+
+
+def reads_files(saved_model):
+    function = saved_model.meta_graphs[0].graph_def.library.function[0]
+    function.node_def.add(name="x", op="GenerateVocabRemapping")
+    return saved_model.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (refers_to_the_saver, "the saver as an object"),
+        (without_objects, "the saver as an object"),
+        (reads_files, "GenerateVocabRemapping"),
+    ],
+)
+def test_graphs_that_do_more_than_to_compute(
+    exports, tmp_path, change, message
+):
+    content = (exports["encoder"][1] / "saved_model.pb").read_bytes()
+    changed = change(saved_model_pb2.SavedModel.FromString(content))
+    (tmp_path / "saved_model.pb").write_bytes(changed)
+    with pytest.raises(InputError, match=message):
+        check_operations(tmp_path)
 
 
 def openvino_model(folder):

@@ -286,6 +286,16 @@ def test_open_quote_reads_a_bounded_part_of_the_file(monkeypatch):
     assert next(rows) == (3, ["e" * 99, "f"])
 
 
+def test_quotes_that_each_seem_to_close_another(monkeypatch):
+    """Each row reaches to the end of the file, where it is not closed."""
+    monkeypatch.setattr(module, "_MAX_READ_AGAIN", 1000)
+    text = 'a",b,"\n' * 100
+    bad = BadExamples("skip")
+    with pytest.raises(InputError, match="^a.csv:11: too many quoted cells"):
+        rows_of(text, bad)
+    assert len(rows_of('a",b,"\n' * 40, bad)) == 41
+
+
 HOSTILE = ["a, b", 'say "x"', "two\nlines", "cr\rlf\r\n", "tab\t", " ", "", "ü"]
 
 

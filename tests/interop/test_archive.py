@@ -54,6 +54,9 @@ def test_deeply_nested_folders(tmp_path):
         ("x", (tarfile.SYMTYPE, "/etc/passwd")),
         ("x", (tarfile.SYMTYPE, "../y")),
         ("x", (tarfile.LNKTYPE, "../y")),
+        # Inside of it, too: a chain of them may lead out.
+        ("x", (tarfile.SYMTYPE, "fine")),
+        ("x", (tarfile.LNKTYPE, "fine")),
         ("x", (tarfile.FIFOTYPE, "")),
         ("x", (tarfile.CHRTYPE, "")),
     ],
@@ -138,7 +141,7 @@ def long_header():
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (sparse_member, "not safe to unpack: x is a sparse file"),
+        (sparse_member, "not safe to unpack: x is a .*sparse file"),
         (lambda: empty_members(1_001), "has more than 1,000 files"),
         (long_header, "unpacks to many times its size"),
         (lambda: empty_members(1) + bytes(80 << 20), "many times its size"),

@@ -1,11 +1,15 @@
 """SentencePiece models that give a tokenizer's ids on their own."""
 
+import struct
+
+import numpy as np
 import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
+from albert_tf.errors import InputError
 from albert_tf.text import character_map
-from albert_tf.text.charsmap import charsmap_rules
+from albert_tf.text.charsmap import charsmap_rules, check_charsmap
 from albert_tf.text.sentencepiece_model import check_model
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
@@ -102,6 +106,18 @@ def test_what_remains_different_is_listed(greek, comma_model):
         "a2,",
         "[MASK]",
     ]
+
+
+def test_charsmaps_without_an_end_are_errors():
+    """All children of the root lead back to where it leads."""
+    letters = np.arange(256, dtype="<u4")
+    units = np.zeros(512, "<u4")
+    units[256 ^ letters] = letters << 10 | letters
+    units[0], units[256] = 256 << 10, 0
+    charsmap = struct.pack("<I", units.nbytes) + units.tobytes() + b"x\0"
+    check_charsmap(charsmap)
+    with pytest.raises(InputError, match="its rules have no end"):
+        charsmap_rules(charsmap)
 
 
 def test_rules_are_those_that_were_compiled():

@@ -90,6 +90,12 @@ def test_models_that_crash_sentencepiece_are_rejected(changed, edit, message):
         AlbertTokenizer(changed(edit), name="here")
 
 
+def test_pieces_behind_fields_of_another_form_are_rejected(changed):
+    group = bytes([0xA3, 0x06, 0xA4, 0x06])  # Field 100, without content.
+    with pytest.raises(InputError, match="^here: .*it has unknown fields"):
+        AlbertTokenizer(group + changed(adds("x" * 100_000)), name="here")
+
+
 def test_pieces_that_are_not_utf8_or_too_many_are_rejected(comma_model):
     content = comma_model.read_bytes().replace("▁2000,".encode(), b"\xff" * 8)
     with pytest.raises(InputError, match="piece [0-9]+ is not UTF-8"):

@@ -14,6 +14,7 @@ from albert_tf.finetuning.library_datasets import (
     field,
     numbered_rows,
 )
+from albert_tf.input_files import shown
 from albert_tf.schema import type_problem
 
 
@@ -235,9 +236,11 @@ def _location(
     for key in ("id", "question", "context"):
         if problem := text_problem(question.get(key)):
             name = question.get("id") or f"number {number}"
-            return f"{source}, question {name}", f"{key} {problem}"
+            if not isinstance(name, str):
+                name = shown(name)
+            return f"{source}, question {name[:100]}", f"{key} {problem}"
     name = question["id"]
-    location = f"{source}, question {name}"
+    location = f"{source}, question {name[:100]}"
     if name in seen:
         return location, "duplicate id; remove one of the questions"
     seen.add(name)

@@ -118,6 +118,10 @@ def test_questions_without_an_id_are_named_by_number(tmp_path):
     path = write(tmp_path / "a.json", question("a"), question(7))
     with pytest.raises(InputError, match="question 7: id is not a string"):
         read(path)
+    path = write(tmp_path / "a.json", question("a"), question(["x" * 5000]))
+    with pytest.raises(InputError, match="id is not a string") as raised:
+        read(path)
+    assert len(str(raised.value)) < 500
     path = write(tmp_path / "a.json", question("a"), question(None))
     with pytest.raises(
         InputError, match="question number 2: id is not a string"

@@ -1,5 +1,6 @@
 """Malicious files: a case for each line of docs/security.md."""
 
+import io
 import json
 import os
 import pathlib
@@ -10,6 +11,8 @@ import zipfile
 import h5py
 import pytest
 from tensorflow.core.protobuf import tensor_bundle_pb2
+
+from albert_tf.interop import torch_file
 
 pytestmark = pytest.mark.long  # in a process with limited memory
 
@@ -282,8 +285,13 @@ def varint(number):
     return content + bytes([number])
 
 
-def index_of(entries):
-    """Returns the index of a checkpoint, in LevelDB's table format."""
+def index_of(entries, start=0):
+    """Returns the index of a checkpoint, in LevelDB's table format.
+
+    Args:
+      entries: tensors by name.
+      start: where readers begin with them.
+    """
     content = b""
 
     def block(pairs):
@@ -292,7 +300,7 @@ def index_of(entries):
         for key, value in pairs:
             block += varint(0) + varint(len(key)) + varint(len(value))
             block += key + value
-        block += struct.pack("<II", 0, 1)
+        block += struct.pack("<II", start if len(pairs) > 1 else 0, 1)
         handle = varint(len(content)) + varint(len(block))
         content += block + b"\0" + struct.pack("<I", crc32c(block + b"\0"))
         return handle
@@ -335,3 +343,72 @@ def test_indices_of_tensorflow(tmp_path, make, open_error, tensor, message):
     data = prefix.with_name("model.ckpt-best.data-00000-of-00001")
     data.write_bytes(varint(1 << 40) + bytes(10))
     assert message in open_error(tmp_path)
+
+
+def test_entries_that_only_tensorflow_would_read(tmp_path, make, open_error):
+    """An entry in the value of another one, at which its readers begin."""
+    header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1)
+    hidden = b""
+    for key, value in (b"", header), (b"b", entry([1 << 40] * 2, dtype=1)):
+        value = value.SerializeToString()
+        hidden += varint(0) + varint(len(key)) + varint(len(value))
+        hidden += key + value
+    outer = tensor_bundle_pb2.BundleEntryProto.FromString(
+        entry([4], dtype=1).SerializeToString()
+        + varint(100 << 3 | 2)  # An unknown field.
+        + varint(len(hidden))
+        + hidden
+    )
+    prefix = make("google", tmp_path) / "model.ckpt-best"
+    prefix.with_name("model.ckpt-best.data-00000-of-00001").write_bytes(
+        bytes(16)
+    )
+    index = prefix.with_name("model.ckpt-best.index")
+    index.write_bytes(index_of({"a": outer}))
+    start = index.read_bytes().index(hidden)
+    index.write_bytes(index_of({"a": outer}, start))
+    assert "a block begins inside an entry" in open_error(tmp_path)
+
+
+def directories(*parts):
+    """Returns a zip archive with a table of contents for each part.
+
+    Python finds the last one, PyTorch the one that the end names: the first.
+    """
+    content, tables = b"", []
+    for entries in parts:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, value in entries.items():
+                archive.writestr(name, value)
+        made = file.getvalue()
+        size, offset = struct.unpack("<II", made[-10:-2])
+        tables.append((made[offset : offset + size], len(content) + offset))
+        content += made[: offset + size]
+    (_, first), (table, _) = tables
+    end = struct.pack(
+        "<4s4H2IH", b"PK\5\6", 0, 0, *[2] * 2, len(table), first, 0
+    )
+    return content + end
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (["a/data.pkl", "a/data.pkl"], "two tables of contents"),
+        (["a/data.PKL", "a/x/data.pkl"], "not have one data.pkl"),
+        (["a/DATA.PKL"], "takes 8388608 bytes"),
+        (["a/version"], "not have one data.pkl"),
+    ],
+)
+def test_pickles_that_only_pytorch_would_read(tmp_path, parts, message):
+    path = tmp_path / "pytorch_model.bin"
+    if "two" in message:
+        content = directories(*({x: b"N.", "a/version": "3"} for x in parts))
+        path.write_bytes(content)
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in parts:
+                archive.writestr(name, bytes(1 << 23))
+    with pytest.raises(torch_file._UnsupportedError, match=message):
+        torch_file._check_archive(path)
