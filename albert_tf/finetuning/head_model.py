@@ -154,6 +154,20 @@ class LabelHeadModel(HeadModel):
         """The labels, or their numbers if they have no names."""
         return self.labels or tuple(map(str, range(self.num_labels)))
 
+    def _class_weight(self, x, y, sample_weight, class_weight):
+        """Gives weights ids for names of labels: Keras ignores others."""
+        ids = {name: i for i, name in enumerate(self.labels or ())}
+        ids |= {i: i for i in range(self.num_labels)}
+        for name in class_weight:
+            if name not in ids:
+                raise InputError(
+                    f"class_weight has {shown(name)}, which is neither one of "
+                    f"labels={self.labels} nor an integer below "
+                    f"{self.num_labels}"
+                )
+        weights = {ids[name]: x for name, x in class_weight.items()}
+        return x, sample_weight, weights
+
     def _label_ids(self, y):
         """Returns labels as an array, of integers for names."""
         check_not_table(y, "y")

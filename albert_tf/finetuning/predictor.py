@@ -26,6 +26,7 @@ from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import shown
 from albert_tf.models.base import AlbertModel
+from albert_tf.models.model_graph import check_backend
 from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.session import make_session
@@ -232,6 +233,7 @@ class Predictor:
         progress: bool = False,
         runtime: Runtime = "keras",
     ):
+        check_backend(type(self).__name__)
         runtime = choose_runtime(runtime)
         if isinstance(paths, (str, os.PathLike, ModelFolder)):
             paths = [paths]

@@ -143,7 +143,9 @@ class TaskModel(AlbertModel):
           InputError: if texts or labels are not valid, or the model has no
             tokenizer.
         """
-        before = self.task_config, self.multi_label
+        class_weight = kwargs.pop("class_weight", None)
+        names = ("task_config", "multi_label", "labels")
+        before = {n: getattr(self, n) for n in names if hasattr(self, n)}
         try:
             x, y, sample_weight, validation_data = self._training_arrays(
                 as_lists(x),
@@ -152,8 +154,13 @@ class TaskModel(AlbertModel):
                 batch_size,
                 validation_data,
             )
+            if class_weight:
+                x, sample_weight, kwargs["class_weight"] = self._class_weight(
+                    x, y, sample_weight, class_weight
+                )
         except Exception:
-            self.task_config, self.multi_label = before
+            for name, value in before.items():
+                setattr(self, name, value)
             raise
         return super().fit(
             x,
@@ -188,7 +195,8 @@ class TaskModel(AlbertModel):
             given = as_lists(tuple(validation))
             val_x, val_y, weights = keras.utils.unpack_x_y_sample_weight(given)
             data = self._arrays(val_x, val_y, weights, batch_size)
-            validation = data[: len(given)]
+            # Models of tokens make weights of their own.
+            validation = data if data[2] is not None else data[: len(given)]
         elif validation is not None:
             validation, _, _ = self._arrays(validation, None, None, batch_size)
         if count:
@@ -197,6 +205,11 @@ class TaskModel(AlbertModel):
                 length = arrays[0][ENCODER_INPUTS[0]].shape[-1]
             self.note_trained_positions(length)
         return *arrays, validation
+
+    def _class_weight(self, x, y, sample_weight, class_weight):
+        """Returns `x`, `sample_weight` and `class_weight` for Keras's `fit`."""
+        del y
+        return x, sample_weight, class_weight
 
     def evaluate(
         self,
@@ -306,7 +319,11 @@ class TaskModel(AlbertModel):
     def _arrays(self, x, y, sample_weight, batch_size):
         """Returns the arguments of Keras's methods with ids for texts."""
         count = self._num_texts(x)
+        if isinstance(sample_weight, (list, tuple)):
+            sample_weight = np.asarray(sample_weight)
         if not count:
+            if isinstance(x, tf.data.Dataset):
+                x = self._with_label_ids(x)
             return x, self._targets(y), sample_weight
         tokenizer = self._check_texts(count)
         if isinstance(x, tf.data.Dataset):
@@ -320,8 +337,6 @@ class TaskModel(AlbertModel):
             raise InputError(
                 f"{' and '.join(map(str, sizes))} texts must be as many"
             )
-        if isinstance(sample_weight, (list, tuple)):
-            sample_weight = np.asarray(sample_weight)
         preprocessor = EagerPreprocessor(tokenizer, self.max_seq_length)
         return self._sequences(preprocessor, texts, y, sample_weight)
 
@@ -338,6 +353,19 @@ class TaskModel(AlbertModel):
             )
 
         return data.map(prepare, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+    def _with_label_ids(self, data: tf.data.Dataset) -> tf.data.Dataset:
+        """Returns a dataset of inputs with ids for the names of labels."""
+        spec = data.element_spec
+        if not isinstance(spec, tuple) or len(spec) < 2:
+            return data
+        if getattr(spec[1], "dtype", None) != tf.string:
+            return data
+        if not spec[1].shape.rank:
+            raise InputError(
+                "labels that are names need batches; use Dataset.batch"
+            )
+        return data.map(lambda x, y, *weights: (x, self._targets(y), *weights))
 
     def _num_texts(self, x: Any) -> int:
         """Returns the number of texts of an example; 0 if inputs are not texts.

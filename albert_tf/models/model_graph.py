@@ -63,11 +63,15 @@ def draw_dropout_seed() -> tf.Tensor:
     )
 
 
-def check_backend() -> None:
-    """Raises an `InputError` if Keras's backend is not TensorFlow."""
+def check_backend(what: str = "exporting a SavedModel") -> None:
+    """Raises an `InputError` if Keras's backend is not TensorFlow.
+
+    Args:
+      what: what computes with TensorFlow alone.
+    """
     if keras.backend.backend() != "tensorflow":
         raise InputError(
-            "exporting a SavedModel needs KERAS_BACKEND=tensorflow, not "
+            f"{what} needs KERAS_BACKEND=tensorflow, not "
             f"{keras.backend.backend()!r}"
         )
 

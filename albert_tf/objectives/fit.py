@@ -54,9 +54,12 @@ class PretrainingModel(keras.Model):
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        """Returns the loss of `call`."""
+        """Returns the loss of `call`, which Keras adds up over replicas."""
         assert y_pred is not None  # Keras calls the model first.
-        return y_pred["loss"]
+        loss = y_pred["loss"]
+        for regularization in self.losses:
+            loss = loss + regularization
+        return self._aggregate_additional_loss(loss)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the means of the metrics so far in this epoch."""

@@ -15,6 +15,7 @@ from albert_tf.finetuning.predictor import BatchPredictor, check_batch_size
 from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import MASKED_LM_POSITIONS, AlbertModel
+from albert_tf.models.model_graph import check_backend
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -26,6 +27,7 @@ class Pipeline:
     """A pretrained model with its tokenizer, applied to batches of strings."""
 
     def __init__(self, batch_size: int, runtime: Runtime):
+        check_backend(type(self).__name__)
         check_batch_size(batch_size)
         self._runtime = choose_runtime(runtime)
         self._batch_size = batch_size

@@ -185,6 +185,81 @@ def test_a_fit_that_fails_changes_nothing(make):
         model.fit(x, ["good", "x"])
     assert model.task_config is before
     assert len(model.predict(x, verbose=0)) == 2
+    model, _, y = make("numbers")
+    model.labels = ("score",)
+    with pytest.raises(InputError, match="text 1, 3, must be a string"):
+        model.fit(["a", 3], y)
+    assert model.labels == ("score",)
+
+
+@pytest.mark.parametrize("form", ["arrays", "dataset"])
+@pytest.mark.parametrize("name", ["classes", "words"])
+def test_weights_of_classes(make, name, form):
+    """By name or by id; those of others are 1."""
+    losses = []
+    for weights in ({}, {1: 5.0}, None):
+        model, x, y = make(name)
+        model.compile(keras.optimizers.SGD(0.0), CROSS_ENTROPY)
+        if weights is None:
+            weights = {model.labels[1]: 5.0}
+        given = (x, y) if form == "arrays" else (dataset(x, y).batch(2),)
+        history = model.fit(*given, class_weight=weights, verbose=0).history
+        losses += history["loss"]
+    assert losses[1] == losses[2] > losses[0]
+    with pytest.raises(InputError, match="class_weight has 'x', which is nei"):
+        model.fit(x, y, class_weight={"x": 1.0})
+
+
+def test_names_of_labels_beside_ids(make):
+    """As of a dataset that was preprocessed before."""
+    model, x, y = make("classes")
+    model.compile(keras.optimizers.SGD(0.0), CROSS_ENTROPY)
+    expected = model.fit(x, y, sample_weight=[1.0, 2.0], verbose=0).history
+    ids, numbers, _ = model._arrays(x, y, None, None)
+    found = model.fit(ids, y, sample_weight=[1.0, 2.0], verbose=0).history
+    close(found["loss"], expected["loss"])
+    data = tf.data.Dataset.from_tensor_slices((ids, y)).batch(2)
+    close(
+        model.evaluate(data, verbose=0), model.evaluate(ids, numbers, verbose=0)
+    )
+    with pytest.raises(InputError, match="names need batches"):
+        model.evaluate(data.unbatch())
+
+
+def test_a_sentence_encoder_embeds_texts_while_it_is_trained_on_pairs(make):
+    model, x, y = make("pairs")
+    embedded = []
+    predict = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: embedded.append(
+            model.predict(["a text"], verbose=0)
+        )
+    )
+    model.fit(x, y, epochs=2, callbacks=[predict], verbose=0)
+    assert [e.shape[0] for e in embedded] == [1, 1]
+
+
+def test_candidates_of_answers_are_kept(make, tmp_path):
+    model, x, y = make("joint answers")
+    loaded = type(model)(
+        model.config, head="joint", start_n_top=40, end_n_top=2
+    )
+    loaded.tokenizer = model.tokenizer
+    # Windows are shorter than the number of candidates.
+    short = (["who?"], ["Anna."])
+    outputs = loaded.predict(short, verbose=0)
+    assert outputs["start_top_index"].shape == (1, 40)
+    loaded.compile("sgd", MODELS["joint answers"][2])
+    loaded.fit(x, y, verbose=0)
+    loaded.save_pretrained(tmp_path / "model")
+    again = type(model).from_pretrained(tmp_path / "model")
+    assert (again.start_n_top, again.end_n_top) == (40, 2)
+    assert again.get_config()["start_n_top"] == 40
+    close(
+        again.predict(short, verbose=0)["end_top_index"],
+        loaded.predict(short, verbose=0)["end_top_index"],
+    )
+    other = type(model).from_pretrained(tmp_path / "model", start_n_top=3)
+    assert (other.start_n_top, other.end_n_top) == (3, 2)
 
 
 def test_labels_of_words_need_not_be_those_of_entities(make):
@@ -220,6 +295,15 @@ def test_a_cosine_is_that_of_two_texts():
     for shape in ((2, 4), (2, 3, 4)):
         with pytest.raises(InputError, match=r"must be \[batch, 2, hidden\]"):
             cosine_loss(np.ones(2), np.ones(shape, np.float32))
+
+
+@ALL
+def test_validation_data_is_evaluated(make, name):
+    model, x, y = make(name)
+    model.optimizer.learning_rate = 0.0
+    history = model.fit(x, y, validation_data=(x, y), verbose=0).history
+    found = model.evaluate(x, y, verbose=0, return_dict=True)
+    close(history["val_loss"], [found["loss"]])
 
 
 @ALL

@@ -36,6 +36,20 @@ def test_losses_fall_and_scores_are_those_of_the_loop(objective, batch, config):
         assert scores[name] == pytest.approx(np.nan_to_num(value), rel=1e-5)
 
 
+def test_the_loss_is_the_mean_over_replicas(objective, config):
+    """Keras adds up the gradients of the losses of replicas."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        model = PretrainingModel(objective.make_model(config), objective)
+
+    def loss():
+        return model.compute_loss(y_pred={"loss": tf.constant(3.0)})
+
+    losses = strategy.experimental_local_results(strategy.run(loss))
+    assert [float(x) for x in losses] == [1.5, 1.5]
+    assert float(loss()) == 3.0
+
+
 @pytest.mark.backend
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_other_backends_detect_replaced_tokens(

@@ -14,6 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.examples import EMBEDDING
 from albert_tf.finetuning.embedding.features import TEXT_HASHES
 from albert_tf.finetuning.features import LABELS
+from albert_tf.finetuning.given_texts import as_lists
 from albert_tf.finetuning.losses import BatchLoss
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.models.encoder import AlbertEncoder
@@ -65,7 +66,8 @@ class AlbertSentenceEncoder(TaskModel):
             rematerialize=rematerialize,
             dtype=self.dtype_policy,
         )
-        self._last_num_texts = 0
+        # What `fit`, `evaluate` and `predict` call -> its number of texts.
+        self._num_texts_of: dict[str, int] = {}
         self.complete()
 
     def call(self, inputs, training=False):
@@ -76,14 +78,33 @@ class AlbertSentenceEncoder(TaskModel):
         means = self.encoder.mean_output(rows, training=training)
         return ops.reshape(means, (*examples, self.config.hidden_size))
 
-    def _arrays(self, x, y, sample_weight, batch_size):
+    def _training_arrays(self, x, y, sample_weight, batch_size, validation):
+        self._prepare(x, "train_function", "test_function")
+        return super()._training_arrays(
+            x, y, sample_weight, batch_size, validation
+        )
+
+    def evaluate(self, x=None, *args, **kwargs):
+        """Evaluates the model, like `keras.Model.evaluate`; see `fit`."""
+        self._prepare(as_lists(x), "test_function")
+        return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """Returns the outputs, like `keras.Model.predict`; see `fit`."""
+        self._prepare(as_lists(x), "predict_function")
+        return super().predict(x, *args, **kwargs)
+
+    def _prepare(self, x: Any, *functions: str) -> None:
+        """Lets Keras make functions anew for another number of texts.
+
+        TensorFlow would trace a function of inputs of both ranks. Functions of
+        other methods stay: `predict` may be called in a callback of `fit`.
+        """
         count = self._num_texts(x)
-        if count and count != self._last_num_texts:
-            # TensorFlow would trace a function of inputs of both ranks.
-            self.train_function = self.test_function = None
-            self.predict_function = None
-            self._last_num_texts = count
-        return super()._arrays(x, y, sample_weight, batch_size)
+        for name in functions if count else ():
+            if self._num_texts_of.get(name) != count:
+                setattr(self, name, None)
+                self._num_texts_of[name] = count
 
     def _sequences(self, preprocessor, texts, y, sample_weight):
         count = len(texts)

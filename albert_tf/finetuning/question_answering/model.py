@@ -194,6 +194,23 @@ class AlbertQuestionAnswering(TaskModel):
         return window_dataset(tokenizer, self._settings, data)
 
     @classmethod
+    def from_checkpoint(cls, checkpoint, *, new_head=False, **arguments):
+        """Creates a model from an open checkpoint; see `TaskModel`.
+
+        A model that was fine-tuned keeps its numbers of candidates.
+        """
+        model = super().from_checkpoint(
+            checkpoint, new_head=new_head, **arguments
+        )
+        if model.head == "joint" and model.task_config is not None:
+            for name in ("start_n_top", "end_n_top"):
+                count = model.task_config.settings[name]
+                if name not in arguments:
+                    setattr(model, name, count)
+                    setattr(model.joint_span_head, name, count)
+        return model
+
+    @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):
         heads = {"span_head": "v1", "joint_span_head": "joint"}
         found = [

@@ -78,7 +78,11 @@ def window_arrays(
         head=head,
         labelled=y is not None,
     )
-    batch = features.pad(range(len(features)))
+    length = None
+    if head == "joint":  # As many positions as candidates.
+        longest = int(features.lengths.max(initial=0))
+        length = max(settings["start_n_top"], settings["end_n_top"], longest)
+    batch = features.pad(range(len(features)), length=length)
     if sample_weight is not None:
         counts = [len(x) for batch in batches for x in batch.questions]
         sample_weight = np.repeat(np.asarray(sample_weight), counts)

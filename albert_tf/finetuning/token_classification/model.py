@@ -78,6 +78,21 @@ class AlbertTokenClassifier(LabelHeadModel):
             task = dataclasses.replace(task, metrics=("accuracy",))
         return task
 
+    def _class_weight(self, x, y, sample_weight, class_weight):
+        """Multiplies the weights of tokens: Keras takes one kind of weights."""
+        _, _, of_labels = super()._class_weight(x, y, None, class_weight)
+        factors = np.ones(self.num_labels, np.float32)
+        factors[list(of_labels)] = list(of_labels.values())
+        if isinstance(x, tf.data.Dataset):
+
+            def weighted(x, y, weights):
+                return x, y, weights * tf.gather(factors, tf.cast(y, tf.int32))
+
+            return x.map(weighted), sample_weight, None
+        if sample_weight is None:
+            return x, sample_weight, of_labels
+        return x, sample_weight * factors[np.asarray(y)], None
+
     def _sequences(self, preprocessor, texts, y, sample_weight):
         eager = tf.executing_eagerly()
         (sentences,) = texts
