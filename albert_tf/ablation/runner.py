@@ -175,14 +175,18 @@ class Runner:
         if file.exists():
             known = _read(file, Mapping[str, Mapping[str, float]])
         names = {run: self._name(run) for run in scores}
-        missing = [name for name in names.values() if name not in known]
+        # Equal runs have one name.
+        missing = [x for x in dict.fromkeys(names.values()) if x not in known]
         if missing:
             checkpoints = [find_checkpoint(self._folder(x)) for x in missing]
             known |= {name: {} for name in missing}
             for score, order in ((SOP, "sop"), (NSP, "nsp")):
                 heldout = open_records(self._records(order), "heldout")
                 evaluations = evaluate_checkpoints(
-                    checkpoints, heldout, max_steps=_MAX_EVAL_STEPS
+                    checkpoints,
+                    heldout,
+                    max_steps=_MAX_EVAL_STEPS,
+                    score_pairs=True,
                 )
                 for name, (_, scored) in zip(missing, evaluations, strict=True):
                     known[name][score] = scored[score]

@@ -87,6 +87,26 @@ def test_killed_study_resumes(config, monkeypatch):
         ablate("5", config("whole", seeds=3))
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
+def test_all_rows_are_scored_on_pairs(config):
+    """Also one that was trained on none, and two that are one run."""
+    study = Study(
+        name="pairs",
+        title="Pairs",
+        rows=(
+            StudyRow("none", values=ONE_LAYER, sentence_order="none"),
+            StudyRow("SOP", values=ONE_LAYER),
+            StudyRow("SOP again", values=ONE_LAYER),
+        ),
+        cross_evaluated=True,
+    )
+    (result,) = ablate(study, config("studies")).studies
+    for score in ("sop_accuracy", "nsp_accuracy"):
+        assert all(0 <= row.mean(score) <= 1 for row in result.rows)
+    assert result.row("SOP").scores == result.row("SOP again").scores
+
+
 @pytest.mark.slow
 def test_parallel_runs_have_the_same_scores(config, capfd):
     grown = Study(
