@@ -34,10 +34,7 @@ from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrained import assign_weights
-from albert_tf.objectives.registry import (
-    load_objective_module,
-    make_objective,
-)
+from albert_tf.objectives.registry import load_objective_module, make_objective
 from albert_tf.settings import parse_values
 from albert_tf.text.tokenizer_files import load_tokenizer
 
@@ -181,7 +178,8 @@ def make_model(arguments, objective, tokenizer, length):
     config = config.replace(trained_positions=max(trained, length))
     model = objective.make_model(config)
     if checkpoint:
-        print(assign_weights(model, checkpoint, new_head=True))
+        kept = objective.trained_heads(checkpoint)
+        print(assign_weights(model, checkpoint, new_head=True, kept_heads=kept))
     model.vocabulary = Vocabulary(tokenizer)
     return model
 

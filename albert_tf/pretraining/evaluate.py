@@ -255,7 +255,8 @@ def _evaluate_saved(
     model, score = _make_scorer(
         checkpoint.config, "float32", objective, records, batch_size
     )
-    assign_weights(model, checkpoint, new_head=True)
+    kept = objective.trained_heads(checkpoint)
+    assign_weights(model, checkpoint, new_head=True, kept_heads=kept)
     with records.explained_errors(checkpoint.config):
         scores = score(max_steps)
     return scores | records.baselines()
