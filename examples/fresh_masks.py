@@ -167,7 +167,8 @@ class FreshMasks(MaskedLanguageModeling):
         rows, length = ops.shape(ids)
         picks = batch["masked_lm_ids"].shape[1]
         shape = (2, rows, length)
-        joins, keys = keras.random.uniform(shape, seed=random_seed())
+        draws = keras.random.uniform(shape, seed=random_seed())
+        joins, keys = draws[0], draws[1]  # Tensors of graphs do not unpack.
         begins = ops.take(ops.convert_to_tensor(table.word_starts), ids)
         before = ops.pad(~maskable[:, :-1], ((0, 0), (1, 0)))
         begins = before | (begins & (joins >= 0.4)) | ~maskable

@@ -34,10 +34,7 @@ from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrained import assign_weights
-from albert_tf.objectives.registry import (
-    load_objective_module,
-    make_objective,
-)
+from albert_tf.objectives.registry import load_objective_module, make_objective
 from albert_tf.settings import parse_values
 from albert_tf.text.tokenizer_files import load_tokenizer
 
@@ -65,7 +62,7 @@ def parse_arguments():
     add("--decay_minutes", type=float, default=0.0, help="as --decay_steps")
     add("--learning_rate", type=float, default=1e-3)
     add("--weight_decay", type=float, default=0.01)
-    add("--clip_norm", type=float, default=1.0)
+    add("--clip_norm", type=float, default=1.0, help="0: no clipping")
     add("--ema_decay", type=float, default=0.0, help="average of the weights")
     add("--seed", type=int, default=0, help="of weights, dropout and draws")
     add("--steps_per_call", type=int, default=10)
@@ -102,8 +99,7 @@ def make_step(model, objective, arguments):
 
     def loss_of(weights, batch, step):
         seed = base ^ jnp.array([0, step], jnp.uint32)
-        mapping = list(zip(variables, weights, strict=True))
-        with keras.StatelessScope(state_mapping=mapping):
+        with keras.StatelessScope(zip(variables, weights, strict=True)):
             return objective(model, batch, objective.normalizers(batch), seed)
 
     def update(state, inputs):
@@ -112,15 +108,19 @@ def make_step(model, objective, arguments):
             state["weights"], batch, state["step"].astype(jnp.uint32)
         )
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in gradients))
-        scale = jnp.minimum(1.0, arguments.clip_norm / norm)
+        clip = arguments.clip_norm or jnp.inf
+        scale = jnp.minimum(1.0, clip / norm)
+        k = state["step"].astype(jnp.float32)
+        ema_decay = jnp.minimum(arguments.ema_decay, (1 + k) / (10 + k))
         new = {name: [] for name in ("weights", "m", "v", "average")}
         old = [state[name] for name in new]
         for g, decay, *slots in zip(gradients, decays, *old, strict=True):
             g, (w, m, v, average) = g * scale, slots
             m = BETA_1 * m + (1 - BETA_1) * g
             v = BETA_2 * v + (1 - BETA_2) * jnp.square(g)
+            decay *= jnp.any(v > 0)  # Weights without gradients do not decay.
             w = w - rate * (m / (jnp.sqrt(v) + EPSILON) + decay * w)
-            average += (1 - arguments.ema_decay) * (w - average)
+            average += (1 - ema_decay) * (w - average)
             for name, value in zip(new, (w, m, v, average), strict=True):
                 new[name].append(value)
         metrics["loss"] = jnp.stack([loss, 1.0])
@@ -141,9 +141,8 @@ def save(state, folder, model):
     ):
         variable.assign(value)
     model.save_pretrained(folder / "model")
-    leaves = jax.tree.leaves(jax.device_get(state))
     temporary = folder / "state.new.npz"
-    np.savez(temporary, *leaves)
+    np.savez(temporary, *jax.tree.leaves(jax.device_get(state)))
     temporary.replace(folder / "state.npz")
 
 
@@ -181,7 +180,8 @@ def make_model(arguments, objective, tokenizer, length):
     config = config.replace(trained_positions=max(trained, length))
     model = objective.make_model(config)
     if checkpoint:
-        print(assign_weights(model, checkpoint, new_head=True))
+        kept = objective.trained_heads(checkpoint)
+        print(assign_weights(model, checkpoint, new_head=True, kept_heads=kept))
     model.vocabulary = Vocabulary(tokenizer)
     return model
 

@@ -76,10 +76,16 @@ class RowResult:
             return f"{mean:.3f} ± {spread:.3f}"
         return f"{100 * mean:.1f} ± {100 * spread:.1f} %"
 
-    def failed_runs(self) -> int:
-        """Returns the number of runs that diverged or are on the plateau."""
+    def failed_runs(self, score: str) -> int:
+        """Returns the number of runs that diverged or are on the plateau.
+
+        Args:
+          score: Name of a score; without one, a run has diverged, too.
+        """
         return sum(
-            not math.isfinite(scores[MLM_LOSS]) or scores[ABOVE_PLATEAU] < 1
+            not math.isfinite(scores[MLM_LOSS])
+            or not math.isfinite(scores[score])
+            or scores[ABOVE_PLATEAU] < 1
             for scores in self.scores
         )
 

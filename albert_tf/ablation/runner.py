@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
 import os
 import pathlib
@@ -23,6 +24,7 @@ from albert_tf.ablation.study import (
     ABOVE_PLATEAU,
     DOWNSTREAM,
     MLM,
+    MLM_LOSS,
     NSP,
     SOP,
     Study,
@@ -40,6 +42,8 @@ from albert_tf.pretraining.train import pretrain
 from albert_tf.schema import check_type
 from albert_tf.training.checkpoint_files import find_checkpoint
 from albert_tf.worker_pool import worker_pool
+
+_logger = logging.getLogger(__name__)
 
 _CHECKPOINTS_PER_RUN = 8
 _MAX_EVAL_STEPS = 100
@@ -175,14 +179,23 @@ class Runner:
         if file.exists():
             known = _read(file, Mapping[str, Mapping[str, float]])
         names = {run: self._name(run) for run in scores}
-        missing = [name for name in names.values() if name not in known]
+        known |= {
+            names[run]: dict.fromkeys((SOP, NSP), math.nan)
+            for run, found in scores.items()
+            if _has_diverged(found)
+        }
+        # Equal runs have one name.
+        missing = [x for x in dict.fromkeys(names.values()) if x not in known]
         if missing:
             checkpoints = [find_checkpoint(self._folder(x)) for x in missing]
             known |= {name: {} for name in missing}
             for score, order in ((SOP, "sop"), (NSP, "nsp")):
                 heldout = open_records(self._records(order), "heldout")
                 evaluations = evaluate_checkpoints(
-                    checkpoints, heldout, max_steps=_MAX_EVAL_STEPS
+                    checkpoints,
+                    heldout,
+                    max_steps=_MAX_EVAL_STEPS,
+                    score_pairs=True,
                 )
                 for name, (_, scored) in zip(missing, evaluations, strict=True):
                     known[name][score] = scored[score]
@@ -219,13 +232,27 @@ class Runner:
         return {stage.name for stage in self._stages(run)}
 
     def train_run(self, run: Run) -> None:
-        """Trains or resumes a run, and writes its scores."""
-        computations = self._pretrain, self._finetune
-        for file, compute in zip(
+        """Trains or resumes a run, and writes its scores, NaN if it diverges.
+
+        Those are a result, too: if it were trained again, it would diverge
+        again.
+        """
+        pairs = {"sop": [SOP], "nsp": [NSP], "none": []}[run.row.sentence_order]
+        computations = (
+            (self._pretrain, [MLM_LOSS, MLM, *pairs]),
+            (self._finetune, [DOWNSTREAM]),
+        )
+        for file, (compute, names) in zip(
             self._score_files(run), computations, strict=False
         ):
             if not file.exists():
-                scores = compute(run)
+                try:
+                    scores = compute(run)
+                except FloatingPointError as error:
+                    # Without its advice, which is for single runs.
+                    problem = str(error).partition(";")[0]
+                    _logger.warning("%s: diverged: %s", run, problem)
+                    scores = dict.fromkeys(names, math.nan)
                 file.parent.mkdir(exist_ok=True)
                 write_atomically(file, json.dumps(scores, indent=2) + "\n")
 
@@ -270,6 +297,9 @@ class Runner:
     def _finetune(self, run: Run) -> dict[str, float]:
         """Fine-tunes a classifier and returns its accuracy after all steps."""
         assert self.downstream is not None
+        pretrained = _read(self._score_files(run)[0], Mapping[str, float])
+        if _has_diverged(pretrained):
+            raise FloatingPointError("in pretraining")
         keras.utils.clear_session()
         name = self._name(run)
         result = finetune(
@@ -289,6 +319,11 @@ class Runner:
         if result.interrupted:
             raise KeyboardInterrupt
         return {DOWNSTREAM: result.best.scores["accuracy"]}
+
+
+def _has_diverged(scores: Mapping[str, float]) -> bool:
+    """Returns whether these are the scores of a model that diverged."""
+    return not math.isfinite(scores[MLM_LOSS])
 
 
 def _read(file: pathlib.Path, kind: Any) -> dict[str, Any]:

@@ -89,15 +89,17 @@ def check_stages(row: StudyRow, scale: ScaleSettings) -> None:
     before: Checkpoint | None = None
     for model in row.stages(scale.base):
         name = f"row {row.name!r}"
-        for field, least in (
-            ("vocab_size", scale.base.vocab_size),
-            ("max_position_embeddings", scale.max_seq_length),
-        ):
-            if getattr(model, field) < least:
-                raise InputError(
-                    f"{name}: {field}={getattr(model, field)} must be at least "
-                    f"{least}, as in the records"
-                )
+        if model.vocab_size != scale.base.vocab_size:
+            raise InputError(
+                f"{name}: vocab_size={model.vocab_size} must be "
+                f"{scale.base.vocab_size}, as in the records"
+            )
+        if model.max_position_embeddings < scale.max_seq_length:
+            raise InputError(
+                f"{name}: max_position_embeddings="
+                f"{model.max_position_embeddings} must be at least "
+                f"{scale.max_seq_length}, as in the records"
+            )
         if model.trained_positions is not None:
             raise InputError(
                 f"{name}: trained_positions={model.trained_positions} is a "

@@ -45,12 +45,16 @@ class StudyRow:
       paper_scores: The paper's scores in percent, by column.
       values: Fields of `AlbertConfig` that replace the base model's.
       factors: Fields to multiply. "hidden_size" also multiplies the number of
-        heads and the feed-forward size, and scales the initial weights.
+        heads and the feed-forward size, and scales the initial weights, unless
+        `values` has these fields.
       sentence_order: Second objective of the training data.
       grown_from: Fields of the models that are trained before, each from the
-        weights of the one before it. The steps are divided equally among all
-        of them and the row's own model, so that rows differ in their models,
-        not in the length of their training.
+        weights of the one before it; other fields are the row's. The steps are
+        divided equally among all of them and the row's own model, so that rows
+        differ in their models, not in the length of their training.
+
+    Raises:
+      InputError: If a field is both replaced and multiplied.
     """
 
     name: str
@@ -60,6 +64,13 @@ class StudyRow:
     factors: Mapping[str, float] = dataclasses.field(default_factory=dict)
     sentence_order: SentenceOrder = "sop"
     grown_from: tuple[Mapping[str, str | float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in self.factors:
+            if field in self.values:
+                raise InputError(
+                    f"row {self.name!r}: {field} is in both values and factors"
+                )
 
     def stages(self, base: AlbertConfig) -> list[AlbertConfig]:
         """Returns the models that are trained one after another.
@@ -86,7 +97,7 @@ class StudyRow:
         Raises:
           InputError: If a field is unknown or its value is invalid.
         """
-        changes = dict(self.values if values is None else values)
+        changes: dict[str, str | float] = {}
         for field, factor in self.factors.items():
             fields = [field]
             if field == "hidden_size":
@@ -96,6 +107,8 @@ class StudyRow:
                 changes["initializer_range"] = round(deviation, 3)
             for name in fields:
                 changes[name] = round(getattr(base, name) * factor)
+        # The values of a stage replace factors of the row.
+        changes.update(self.values if values is None else values)
         return base.replace(**changes)
 
     def learning_rate(self, rate: float, base: AlbertConfig) -> float:

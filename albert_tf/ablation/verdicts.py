@@ -156,7 +156,7 @@ def _why_not_judged(result: StudyResult, claim: StudyClaim) -> str:
             seeds = counted(len(row.scores), "seed")
             return f"{seeds} of at least {MIN_SEEDS}"
     for row in rows:
-        if failed := row.failed_runs():
+        if failed := row.failed_runs(result.score_of(claim)):
             return (
                 f"{failed} of {len(row.scores)} runs of {row.name!r} diverged "
                 "or are still on the plateau"

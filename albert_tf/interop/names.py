@@ -167,6 +167,8 @@ _OUR_NAMES = {"table": "", "": "", "matrix": "/kernel", "matrix_bias": "/bias"}
 
 COMPONENTS = tuple(dict.fromkeys(name for name, *_ in _LAYERS))
 HEADS = COMPONENTS[COMPONENTS.index("pooler") + 1 :]
+# Those of tasks to fine-tune on, which an objective may also train.
+TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
 # Heads with an output for each label.
 LABEL_HEADS = ("classifier_head", "pair_head", "token_head")
 

@@ -22,27 +22,38 @@ from albert_tf.interop.huggingface import (
     OBJECTIVE_FILE,
     write_huggingface,
 )
-from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
+from albert_tf.interop.names import (
+    COMPONENTS,
+    TASK_HEADS,
+    component_of,
+    tensors_of,
+)
 from albert_tf.interop.run_folder import RECORD, RUNS_FILE, TASK_FILE
 from albert_tf.models.public_names import named_weights, public_path
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_FILES
 
-# `new_head` always initializes task heads, but the pretraining heads and the
-# pooler only if the checkpoint lacks them.
-_TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
-# What it never initializes.
+# What `new_head` never initializes.
 _BODY = ("encoder", "projection")
 
+_SAME_SETTINGS = "give the objective the settings that it was trained with"
 
-def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
+
+def assign_weights(
+    model,
+    checkpoint: Checkpoint,
+    new_head: bool,
+    kept_heads: Collection[str] = (),
+) -> str:
     """Loads a checkpoint into a model.
 
     Args:
       model: a newly initialized model.
       checkpoint: the weights to load.
-      new_head: whether to keep the initial values of the task head, and of
-        components that the checkpoint lacks.
+      new_head: whether to keep the initial values of task heads, and of the
+        pooler and pretraining heads that the checkpoint lacks.
+      kept_heads: heads that `new_head` treats as pretraining heads, those of
+        the objective; see `Objective.trained_heads`.
 
     Returns:
       A summary of the loaded, skipped and newly initialized tensors.
@@ -59,11 +70,11 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
             if array.shape != tuple(variable.shape):
                 raise InputError(
                     f"{checkpoint.source} has {path} of shape "
-                    f"{list(array.shape)}, not {list(variable.shape)}; give "
-                    "the objective the settings that it was trained with"
+                    f"{list(array.shape)}, not {list(variable.shape)}; "
+                    f"{_SAME_SETTINGS}"
                 )
             variable.assign(array)
-        elif new_head and component in _TASK_HEADS:
+        elif new_head and component in {*TASK_HEADS}.difference(kept_heads):
             fresh.append(path)
         elif component in checkpoint.components:
             values[path] = variable
@@ -84,10 +95,13 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
     }
     for path, variable in values.items():
         if shapes[path] != tuple(variable.shape):
+            advice = "new_head=True initializes a new head"
+            if component_of(path) in kept_heads:
+                advice = _SAME_SETTINGS
             raise InputError(
                 f"{checkpoint.source} has {path} of shape "
                 f"{list(shapes[path])}, but {type(model).__name__} needs "
-                f"{list(variable.shape)}; new_head=True initializes a new head"
+                f"{list(variable.shape)}; {advice}"
             )
     for path, variable in values.items():
         variable.assign(checkpoint.arrays[path])

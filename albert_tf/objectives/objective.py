@@ -12,6 +12,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.layers.token_rows import take_rows
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
@@ -93,6 +94,16 @@ class Objective(abc.ABC):
                 f"pair_task={self.pair_task!r} must be sop, nsp or none"
             )
         check_settings(self)
+
+    @classmethod
+    def trained_heads(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """Returns the heads to take from a checkpoint, if they are its own.
+
+        Heads of tasks, such as "token_head", may be those of another objective
+        or of a fine-tuned model, and do something else.
+        """
+        same = checkpoint.objective.get("objective") == cls.name
+        return cls.heads if same else ()
 
     @abc.abstractmethod
     def make_model(self, config: AlbertConfig, **options: Any) -> AlbertModel:

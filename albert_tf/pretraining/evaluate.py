@@ -90,11 +90,11 @@ def evaluate_checkpoints(
     *,
     batch_size: int = 64,
     max_steps: int = 0,
+    score_pairs: bool = False,
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Evaluates checkpoints of one or several runs, in the given order.
 
     Checkpoints of one architecture share a model, which is traced once.
-    Pairs are scored only if the last phase of the run trained on pairs.
 
     Args:
       checkpoints: paths without extension, as returned by `match_checkpoints`,
@@ -102,6 +102,8 @@ def evaluate_checkpoints(
       records: the records to evaluate on.
       batch_size: examples per batch.
       max_steps: maximum number of batches; 0 for all.
+      score_pairs: whether to score pairs even if the last phase of the run
+        trained on none.
 
     Yields:
       The path of a checkpoint, and what `evaluate_pretraining` returns.
@@ -121,10 +123,13 @@ def evaluate_checkpoints(
     scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
     damaged = []
     for path, (config, settings) in described.items():
+        objective = objective_of(settings, records)
+        if not score_pairs and not _trained_pairs(path, settings, records):
+            objective = dataclasses.replace(objective, pair_task="none")
         key = (
             config.replace(trained_positions=None),
             settings.get("precision", "float32"),
-            _objective_of_run(_run_of(path), settings, records),
+            objective,
         )
         if key not in scorers:
             scorers[key] = _make_scorer(*key, records, batch_size)
@@ -147,20 +152,16 @@ def evaluate_checkpoints(
         raise InputError("; ".join(damaged) + text)
 
 
-def _objective_of_run(
-    run_dir: str, settings: Mapping[str, Any], records: Records
-) -> Objective:
-    """Returns the objective, without pairs if the run trained none."""
-    objective = objective_of(settings, records)
-    path = os.path.join(run_dir, DATA_FILE)
+def _trained_pairs(
+    checkpoint: str, settings: Mapping[str, Any], records: Records
+) -> bool:
+    """Returns whether the last phase of a run trained on pairs, of any kind."""
+    path = os.path.join(_run_of(checkpoint), DATA_FILE)
     trained = records.pair_task
     if exists(path):
         trained = read_manifest_file(path)["settings"]["sentence_order"]
     last = (settings.get("phases") or [{}])[-1]
-    # Another kind of pairs is scored, too, as in the paper's table 5.
-    if last.get("sentence_order", trained) != "none":
-        return objective
-    return dataclasses.replace(objective, pair_task="none")
+    return last.get("sentence_order", trained) != "none"
 
 
 def record_scores(
@@ -254,7 +255,8 @@ def _evaluate_saved(
     model, score = _make_scorer(
         checkpoint.config, "float32", objective, records, batch_size
     )
-    assign_weights(model, checkpoint, new_head=True)
+    kept = objective.trained_heads(checkpoint)
+    assign_weights(model, checkpoint, new_head=True, kept_heads=kept)
     with records.explained_errors(checkpoint.config):
         scores = score(max_steps)
     return scores | records.baselines()

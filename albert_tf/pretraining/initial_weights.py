@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -15,10 +15,12 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.growing import grow
+from albert_tf.interop.names import TASK_HEADS
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import FORMAT as RUN_FORMAT
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
+from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -43,6 +45,8 @@ class InitialWeights:
       digest: SHA-256 of all weights.
       report: which weights are loaded, skipped and newly initialized; the last
         line has the digest.
+      kept_heads: the heads of the run's objective, if the checkpoint has been
+        trained with it.
     """
 
     path: str
@@ -51,6 +55,7 @@ class InitialWeights:
     trained_positions: int
     digest: str
     report: str
+    kept_heads: tuple[str, ...]
 
     def assign(self, model: AlbertModel) -> None:
         """Assigns the weights to a model, whose missing heads stay as they are.
@@ -58,7 +63,9 @@ class InitialWeights:
         Raises:
           InputError: if the shape of a tensor differs.
         """
-        assign_weights(model, self.checkpoint, new_head=True)
+        assign_weights(
+            model, self.checkpoint, new_head=True, kept_heads=self.kept_heads
+        )
 
     def check_unchanged(self, run_dir: str | os.PathLike[str]) -> None:
         """Checks that a run was started with the same weights.
@@ -160,10 +167,11 @@ def resolve_initial_weights(
     checkpoint = grow(checkpoint, model)
     config = dataclasses.replace(config, model=model, config_overrides={})
     digest = _digest(checkpoint)
-    heads = objective_class(config.objective).heads
-    report = _report(checkpoint, heads, moments, digest)
+    objective = objective_class(config.objective)
+    report = _report(checkpoint, objective, moments, digest)
+    kept = objective.trained_heads(checkpoint)
     return config, InitialWeights(
-        path, checkpoint, moments, positions, digest, report
+        path, checkpoint, moments, positions, digest, report, kept
     )
 
 
@@ -220,7 +228,7 @@ def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
 
 def _report(
     checkpoint: Checkpoint,
-    heads: Sequence[str],
+    objective: type[Objective],
     moments: Mapping[str, np.ndarray],
     digest: str,
 ) -> str:
@@ -230,12 +238,14 @@ def _report(
     elif checkpoint.format == RUN_FORMAT:
         lines.append("moments: zero; --init_moments takes those of the run")
     others = {path.split("/")[0] for path in checkpoint.objective_arrays}
-    known = {*checkpoint.components, *others}
-    unused = {*checkpoint.heads, *others} - set(heads)
+    foreign = {*TASK_HEADS}.difference(objective.trained_heads(checkpoint))
+    known = {*checkpoint.components, *others} - foreign
+    used = {*objective.heads} - foreign
+    unused = {*checkpoint.heads, *others} - used
     if unused:
         names = ", ".join(sorted(unused))
         lines.append(f"skipped (unused by this model): {names}")
-    new = [name for name in ("pooler", *heads) if name not in known]
+    new = [x for x in ("pooler", *objective.heads) if x not in known]
     if new:
         lines.append(f"newly initialized: {', '.join(new)}")
     lines.append(f"sha256 of the weights: {digest}")

@@ -156,7 +156,8 @@ class TrainingConfig:
         "",
         "Batches of the data that are not trained on, counted from 0, such as "
         "those before a divergence: 100-200,350-350. They stay skipped when "
-        "the run is resumed.",
+        "the run is resumed. A phase begins as many batches later in its data "
+        "as were skipped before it.",
         group=DIVERGENCE,
         on_resume="may_change",
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import sys
 
 import pytest
@@ -85,6 +86,68 @@ def test_killed_study_resumes(config, monkeypatch):
     assert trained == []
     with pytest.raises(albert_tf.InputError, match="seeds=1, not 3"):
         ablate("5", config("whole", seeds=3))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
+def test_all_rows_are_scored_on_pairs(config):
+    """Also one that was trained on none, and two that are one run."""
+    study = Study(
+        name="pairs",
+        title="Pairs",
+        rows=(
+            StudyRow("none", values=ONE_LAYER, sentence_order="none"),
+            StudyRow("SOP", values=ONE_LAYER),
+            StudyRow("SOP again", values=ONE_LAYER),
+        ),
+        cross_evaluated=True,
+    )
+    (result,) = ablate(study, config("studies")).studies
+    for score in ("sop_accuracy", "nsp_accuracy"):
+        assert all(0 <= row.mean(score) <= 1 for row in result.rows)
+    assert result.row("SOP").scores == result.row("SOP again").scores
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("without_graphs")
+def test_runs_that_diverge_are_a_result(config, monkeypatch, tmp_path):
+    """They are neither fine-tuned nor trained again."""
+    trained, pretrain = [], runner.pretrain
+
+    def diverges(config):
+        raise FloatingPointError("the loss is nan; advice")
+
+    def diverges_if_huge(config):
+        trained.append(config.output)
+        huge = config.model.initializer_range == 1000
+        return diverges(config) if huge else pretrain(config)
+
+    monkeypatch.setattr(runner, "pretrain", diverges_if_huge)
+    monkeypatch.setattr(runner, "finetune", diverges)
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\n" + "fine,good\npoor,bad\n" * 4)
+    study = Study(
+        name="range",
+        title="Range",
+        rows=(
+            StudyRow("usual", values=ONE_LAYER),
+            StudyRow("huge", values={**ONE_LAYER, "initializer_range": 1000}),
+        ),
+        cross_evaluated=True,
+    )
+    for times in ("first", "again"):
+        ablation = ablate(
+            study, config("studies", train=str(table), dev=str(table))
+        )
+        assert len(trained) == 2, times
+        (result,) = ablation.studies
+        for score in ("mlm_loss", "mlm_accuracy", "sop_accuracy"):
+            assert math.isfinite(result.row("usual").mean(score))
+            assert math.isnan(result.row("huge").mean(score))
+        for row in result.rows:
+            assert math.isnan(row.mean("downstream_accuracy"))
+            assert row.failed_runs("downstream_accuracy") == 1
+        assert "| huge " in ablation.table()
 
 
 @pytest.mark.slow

@@ -54,6 +54,23 @@ def test_growing():
     assert len({x.name for x in [*grown, *other, *single]}) == 6
 
 
+def test_values_of_a_stage_replace_factors_of_the_row():
+    row = StudyRow(
+        "",
+        values={"num_attention_heads": 1},
+        factors={"num_hidden_layers": 2, "hidden_size": 2},
+        grown_from=({"num_hidden_layers": 1},),
+    )
+    before, own = row.stages(SCALE.base)
+    layers = SCALE.base.num_hidden_layers
+    assert (before.num_hidden_layers, own.num_hidden_layers) == (1, 2 * layers)
+    assert {before.hidden_size, own.hidden_size} == {2 * SCALE.base.hidden_size}
+    assert {before.num_attention_heads, own.num_attention_heads} == {1}
+    twice = {"hidden_size": 2}
+    with pytest.raises(InputError, match="hidden_size is in both values and f"):
+        StudyRow("", values=twice, factors=twice)
+
+
 def test_equal_models_are_one_run():
     def name(study, row):
         return stages(study, row)[-1].name
@@ -99,7 +116,8 @@ def test_seeds_and_objectives_are_different_runs():
     [
         ({"grown_from": ({"num_attention_heads": 7},)}, "num_attention_heads"),
         ({"grown_from": ({"embedding_size": 7},)}, "has embedding_size=7, not"),
-        ({"values": {"vocab_size": 20}}, "'x': vocab_size=20 must be at least"),
+        ({"values": {"vocab_size": 20}}, "'x': vocab_size=20 must be 440, as"),
+        ({"factors": {"vocab_size": 2}}, "vocab_size=880 must be 440, as in t"),
         ({"values": {"max_position_embeddings": 8}}, "as in the records"),
         ({"values": {"trained_positions": 8}}, "trained_positions=8 is a resu"),
     ],

@@ -141,6 +141,15 @@ def test_downstream_score_takes_precedence():
     assert "90.2" in found.evidence
 
 
+def test_runs_that_diverge_in_fine_tuning_are_not_judged():
+    scores = [losses(*LOW), losses(*HIGH)]
+    for number, seed in enumerate([*scores[0], *scores[1]]):
+        seed[DOWNSTREAM] = math.nan if number == 0 else 0.9
+    found = verdict(make_result(STUDIES["dropout"], scores))
+    assert found.outcome == "not judged"
+    assert "1 of 5 runs of 'with dropout' diverged" in found.evidence
+
+
 def test_claims_without_their_score_are_not_judged():
     scores = [losses(*LOW)] * 3
     for seeds in scores:

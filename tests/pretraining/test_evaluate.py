@@ -123,8 +123,15 @@ def test_pairs_are_scored_only_if_any_were_trained(
             manifest["settings"]["sentence_order"] = "none"
     with eagerly():
         scores = evaluate_pretraining(run, records, checkpoint=4, max_steps=1)
+        ((_, with_pairs),) = evaluate_checkpoints(
+            match_checkpoints(f"{run}/checkpoints/step-00000004"),
+            heldout(records),
+            max_steps=1,
+            score_pairs=True,
+        )
     assert not {"sop_loss", "sop_accuracy"} & scores.keys()
     assert scores["loss"] == pytest.approx(scores["mlm_loss"], rel=1e-4)
+    assert {"sop_loss", "sop_accuracy"} < with_pairs.keys()
 
 
 def test_records_with_another_vocabulary_are_an_error(

@@ -207,6 +207,22 @@ def test_its_loss_is_that_of_the_objective(batch, make_fresh, tiny_model):
     assert float(first["mlm_loss"][0]) != float(second["mlm_loss"][0])
 
 
+def test_its_draws_in_a_graph_are_the_same(batch, make_fresh):
+    objective = make_fresh(partner_length=1.0)
+
+    def draw(batch):
+        with dropout_seeds(tf.constant([1, 2])):
+            ids = original_ids(batch)
+            weights = objective.weights(batch)["mlm"]
+            pairs = objective.draw_pairs(batch, ids)
+            return {**pairs, **objective.draw_masks(batch, ids, weights)}
+
+    eager = draw(batch)
+    graph = tf.function(draw)(batch)
+    for name, value in eager.items():
+        np.testing.assert_array_equal(graph[name], value)
+
+
 def test_it_needs_the_vocabulary(make_fresh):
     with pytest.raises(InputError, match="fresh_masks: vocabulary=FOLDER"):
         make_fresh(vocabulary="")

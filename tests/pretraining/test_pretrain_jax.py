@@ -16,6 +16,7 @@ from albert_tf.data.example_arrays import (
 )
 from albert_tf.data.records import pretraining_dataset
 from albert_tf.interop.growing import POSITIONS
+from albert_tf.interop.names import component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -36,12 +37,14 @@ class Model(AlbertPretrainer):
         super().__init__(config, **kwargs)
         self.new_head = dense(config, 2, "new_head", "float32")
         self.new_head.build((None, config.hidden_size))
+        self.token_head = dense(config, 1, "token_head", "float32")
+        self.token_head.build((None, config.hidden_size))
 
 @register_objective
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Own(MaskedLanguageModeling):
     name = "own"
-    heads = ("mlm_head", "sop_head", "new_head")
+    heads = ("mlm_head", "sop_head", "new_head", "token_head")
 
     def make_model(self, config, **options):
         return Model(config, **options)
@@ -184,6 +187,45 @@ def test_losses_are_those_of_albert_pretrain(
 
 @pytest.mark.backend
 @pytest.mark.usefixtures("without_graphs")
+def test_averages_are_those_of_albert_pretrain(
+    make_records, run_example, config_file, tmp_path, pretrain_config
+):
+    """Without clipping, and without pairs, whose weights do not change."""
+    records = make_records(sentence_order="none")
+    arrays, start = tmp_path / "arrays", tmp_path / "start"
+    convert_records(ConvertDataConfig(input=str(records), output=arrays))
+    model = AlbertConfig.from_json(config_file)
+    AlbertPretrainer(model).save_pretrained(start)
+    flags = {
+        "init_from": start,
+        "train_batch_size": 16,
+        "num_warmup_steps": 1,
+        "learning_rate": 2e-3,
+        "weight_decay": 1.0,
+        "clip_norm": 0.0,
+        "ema_decay": 0.9,
+    }
+    settings = {"schedule": "warmup_stable_decay", "seed": 0, "eval_steps": 0}
+    pretrain(
+        pretrain_config(
+            records, tmp_path / "loop", 4, **{**flags, **settings}, model=model
+        )
+    )
+    run_example(tmp_path / "run", input=arrays, num_train_steps=4, **flags)
+    before, expected, found = (
+        open_checkpoint(path).arrays
+        for path in (start, tmp_path / "loop", tmp_path / "run" / "model")
+    )
+    unchanged = set()
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-5)
+        if (value == before[name]).all():
+            unchanged.add(component_of(name))
+    assert unchanged == {"pooler", "sop_head"}
+
+
+@pytest.mark.backend
+@pytest.mark.usefixtures("without_graphs")
 def test_replaced_token_detection_resumes(
     run_example, config_file, tmp_path, records, pretrain_config
 ):
@@ -253,6 +295,17 @@ def test_an_objective_of_your_own(run_example, config_file, tmp_path, records):
     checkpoint = open_checkpoint(run / "model")
     assert checkpoint.objective["objective"] == "own"
     assert "new_head/bias" in checkpoint.objective_arrays
+    # Another run starts with all heads.
+    following = tmp_path / "following"
+    changes = {"init_from": run / "model", "seed": 1, "learning_rate": 0}
+    run_example(following, **{**flags, **changes})
+    after = open_checkpoint(following / "model")
+    for name in ("arrays", "objective_arrays"):
+        expected, found = (getattr(x, name) for x in (checkpoint, after))
+        head = {"arrays": "token_head", "objective_arrays": "new_head"}[name]
+        np.testing.assert_array_equal(
+            found[f"{head}/kernel"], expected[f"{head}/kernel"]
+        )
 
 
 @pytest.mark.backend
