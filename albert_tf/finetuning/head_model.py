@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -154,9 +154,19 @@ class LabelHeadModel(HeadModel):
         """The labels, or their numbers if they have no names."""
         return self.labels or tuple(map(str, range(self.num_labels)))
 
-    def _class_weight(self, x, y, sample_weight, class_weight):
+    def _class_weight(
+        self, x, y, sample_weight, class_weight
+    ) -> tuple[Any, Any, dict[Any, float] | None]:
         """Gives weights ids for names of labels: Keras ignores others."""
-        ids = {name: i for i, name in enumerate(self.labels or ())}
+        del y
+        return x, sample_weight, self._weights_by_id(class_weight)
+
+    def _weights_by_id(
+        self, class_weight: Mapping[Any, float]
+    ) -> dict[int, float]:
+        ids: dict[Any, int] = {
+            name: i for i, name in enumerate(self.labels or ())
+        }
         ids |= {i: i for i in range(self.num_labels)}
         for name in class_weight:
             if name not in ids:
@@ -165,8 +175,7 @@ class LabelHeadModel(HeadModel):
                     f"labels={self.labels} nor an integer below "
                     f"{self.num_labels}"
                 )
-        weights = {ids[name]: x for name, x in class_weight.items()}
-        return x, sample_weight, weights
+        return {ids[name]: x for name, x in class_weight.items()}
 
     def _label_ids(self, y):
         """Returns labels as an array, of integers for names."""

@@ -206,7 +206,9 @@ class TaskModel(AlbertModel):
             self.note_trained_positions(length)
         return *arrays, validation
 
-    def _class_weight(self, x, y, sample_weight, class_weight):
+    def _class_weight(
+        self, x, y, sample_weight, class_weight
+    ) -> tuple[Any, Any, dict[Any, float] | None]:
         """Returns `x`, `sample_weight` and `class_weight` for Keras's `fit`."""
         del y
         return x, sample_weight, class_weight

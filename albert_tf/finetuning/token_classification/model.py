@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -78,9 +79,11 @@ class AlbertTokenClassifier(LabelHeadModel):
             task = dataclasses.replace(task, metrics=("accuracy",))
         return task
 
-    def _class_weight(self, x, y, sample_weight, class_weight):
+    def _class_weight(
+        self, x, y, sample_weight, class_weight
+    ) -> tuple[Any, Any, dict[Any, float] | None]:
         """Multiplies the weights of tokens: Keras takes one kind of weights."""
-        _, _, of_labels = super()._class_weight(x, y, None, class_weight)
+        of_labels = self._weights_by_id(class_weight)
         factors = np.ones(self.num_labels, np.float32)
         factors[list(of_labels)] = list(of_labels.values())
         if isinstance(x, tf.data.Dataset):
