@@ -4,8 +4,9 @@ import numpy as np
 
 from albert_tf.errors import InputError
 
-# NFKC with case folding has 13,000 rules of at most 30 bytes.
-_MAX_RULES = 1 << 18
+# The packaged vocabulary (nmt_nfkc) has 225,262 rules, 13 levels of nodes, and
+# 201,755 nodes in the widest.
+_MAX_NODES = 1 << 18
 _MAX_RULE_BYTES = 256
 
 
@@ -85,7 +86,7 @@ def charsmap_rules(charsmap: bytes) -> dict[str, str]:
     letters = np.arange(1, 256, dtype=np.uint32)
     nodes, keys = np.zeros(1, np.uint32), [b""]
     while len(nodes):
-        if len(nodes) > _MAX_RULES or len(keys[0]) > _MAX_RULE_BYTES:
+        if len(nodes) > _MAX_NODES or len(keys[0]) > _MAX_RULE_BYTES:
             raise InputError(
                 "the charsmap of the vocabulary is damaged: its rules have no "
                 "end"

@@ -86,12 +86,14 @@ class AlbertSentenceEncoder(TaskModel):
 
     def evaluate(self, x=None, *args, **kwargs):
         """Evaluates the model, like `keras.Model.evaluate`; see `fit`."""
-        self._prepare(as_lists(x), "test_function")
+        x = as_lists(x)
+        self._prepare(x, "test_function")
         return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
         """Returns the outputs, like `keras.Model.predict`; see `fit`."""
-        self._prepare(as_lists(x), "predict_function")
+        x = as_lists(x)
+        self._prepare(x, "predict_function")
         return super().predict(x, *args, **kwargs)
 
     def _prepare(self, x: Any, *functions: str) -> None:
