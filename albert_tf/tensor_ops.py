@@ -95,6 +95,6 @@ class TensorOps:
         return integers, uniform
 
 
-def fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
+def fold_in(seed: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
     """Derives another seed, int64 `[2]`, for an independent random stream."""
     return tf.random.experimental.stateless_fold_in(seed, number)

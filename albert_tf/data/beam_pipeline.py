@@ -135,7 +135,7 @@ def _create(
             pipeline
             | "groups" >> beam.Create(groups)
             | "spread groups" >> beam.Reshuffle()
-            | "read" >> beam.FlatMap(_ReadTasks(config, limits))
+            | "read" >> beam.FlatMap(_read_tasks, config, limits)
             | "spread tasks" >> beam.Reshuffle()
             | "make records" >> beam.FlatMap(_MakeRecords(config, num_shards))
         )
@@ -182,17 +182,13 @@ def _create(
     return read_manifest(output)
 
 
-@dataclasses.dataclass
-class _ReadTasks:
+def _read_tasks(
+    group: FileGroup, config: PretrainingDataConfig, limits: Limits
+) -> Iterator[BlockTask | _Statistics]:
     """Reads the tasks of a group of files, and then statistics."""
-
-    config: PretrainingDataConfig
-    limits: Limits
-
-    def __call__(self, group: FileGroup) -> Iterator[BlockTask | _Statistics]:
-        oddities: collections.Counter[str] = collections.Counter()
-        yield from read_tasks(group, self.config, self.limits, oddities)
-        yield {_ODDITIES: oddities}
+    oddities: collections.Counter[str] = collections.Counter()
+    yield from read_tasks(group, config, limits, oddities)
+    yield {_ODDITIES: oddities}
 
 
 @dataclasses.dataclass

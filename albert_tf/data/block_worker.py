@@ -15,15 +15,11 @@ from typing import Any
 import numpy as np
 
 from albert_tf.array_ops import ArrayOps
-from albert_tf.data.chunk_packing import pack_chunks
-from albert_tf.data.chunks import cut_chunks, cut_joined
+from albert_tf.data.chunk_packing import ChunkRows, pack_chunks
+from albert_tf.data.chunks import Chunks, cut_chunks, cut_joined
 from albert_tf.data.data_config import MaskingConfig, PretrainingDataConfig
 from albert_tf.data.documents import TextBlock
-from albert_tf.data.masking import (
-    MaskedTokens,
-    mask_words,
-    num_predictions,
-)
+from albert_tf.data.masking import MaskedTokens, mask_words, num_predictions
 from albert_tf.data.sentence_pairs import (
     PackedPairs,
     SentencePairs,
@@ -206,8 +202,9 @@ class BlockWorker:
     ) -> Iterator[_Features]:
         """Yields features of unmasked chunks, or rows of them; counts them."""
         config, counts = self.config, result.counts
+        rows: Chunks | ChunkRows
         if config.pack and result.split != "heldout":
-            rows, found = pack_chunks(
+            rows = pack_chunks(
                 documents,
                 self.table,
                 rng,
@@ -219,20 +216,21 @@ class BlockWorker:
             counts["sequences"] += len(chunks)
         else:
             cut = cut_joined if config.sentence_order == "none" else cut_chunks
-            chunks, found = cut(
+            rows = chunks = cut(
                 documents,
                 self.table,
                 rng,
                 max_tokens=config.max_tokens,
                 short_seq_prob=config.short_seq_prob,
             )
-            rows, first_chunks = chunks, range(len(chunks))
+            first_chunks = range(len(chunks))
         is_pair = np.diff(chunks.boundaries.splits) > 0
         is_pair &= config.sentence_order != "none"
         # [CLS] A [SEP] or [CLS] A [SEP] B [SEP]
         lengths = chunks.ends - chunks.starts + 2 + is_pair
         counts.update(
-            found,
+            chunks=len(chunks),
+            kept_tokens=len(documents.tokens),  # A chunk has every token.
             instances=len(first_chunks),
             pairs=int(is_pair.sum()),
             input_tokens=int(lengths.sum()),
@@ -263,11 +261,10 @@ class BlockWorker:
         quotas: np.ndarray,
         rng: np.random.Generator,
     ) -> float:
-        """Masks some pairs as training does.
+        """Returns the share of `quotas` that training masks, from a sample.
 
-        Returns:
-          The share of their `quotas` that is masked. It is small if many words
-          are longer than the quota, as those are never masked.
+        It is small if many words are longer than the quota, as those are never
+        masked.
         """
         sample = slice(None, None, -(-len(pairs) // _SAMPLED_PAIRS))
         masked = sum(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import collections
 import dataclasses
 import heapq
 import itertools
@@ -11,7 +10,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from albert_tf.data.chunks import NUM_SPECIAL_TOKENS, Chunks, Cuts, slice_of
+from albert_tf.data.chunks import (
+    NUM_SPECIAL_TOKENS,
+    Chunks,
+    Cuts,
+    draw_direction,
+    slice_of,
+)
 from albert_tf.data.tfrecords import Ragged
 from albert_tf.data.tokenized_documents import (
     TokenizedDocuments,
@@ -84,7 +89,7 @@ def pack_chunks(
     max_seq_length: int,
     max_sequences: int,
     short_seq_prob: float = 0.0,
-) -> tuple[ChunkRows, collections.Counter[str]]:
+) -> ChunkRows:
     """Cuts documents into chunks that fill rows.
 
     As in `cut_chunks`, chunks consist of whole sentences of a document, at
@@ -95,18 +100,10 @@ def pack_chunks(
     longest first; see Ding et al. 2024, arXiv:2404.10830; Krell et al. 2021,
     arXiv:2107.02027).
 
-    Args:
-      documents: documents to cut.
-      table: special ids and word starts of the vocabulary.
-      rng: source of all randomness.
-      max_seq_length: maximum number of tokens in a row, including the special
-        tokens of each chunk.
-      max_sequences: maximum number of chunks in a row.
-      short_seq_prob: share of rows whose first chunk has a maximum length that
-        is drawn uniformly from [2, max_seq_length - 3].
-
-    Returns:
-      The rows, and the counts of `cut_chunks`: `chunks` and `kept_tokens`.
+    A row has at most `max_sequences` chunks, and `max_seq_length` tokens
+    including the special tokens of each chunk. With probability
+    `short_seq_prob`, the maximum length of its first chunk is drawn uniformly
+    from [2, max_seq_length - 3].
     """
     streams = _Streams(
         documents,
@@ -117,7 +114,6 @@ def pack_chunks(
         int(_MIN_REST * max_seq_length),
     )
     slack = int(_SLACK * max_seq_length)
-    counts: collections.Counter[str] = collections.Counter()
     chunks: list[tuple[int, int, int]] = []
     row_starts = [0]
     while streams.lengths:
@@ -137,11 +133,10 @@ def pack_chunks(
             length = 0
         row_starts.append(len(chunks))
     starts, ends, numbers = np.array(chunks, np.int64).reshape(-1, 3).T
-    counts.update(chunks=len(chunks), kept_tokens=int((ends - starts).sum()))
     chunk_slices = Chunks(
         documents.tokens, starts, ends, numbers, documents.sentence_starts
     )
-    return ChunkRows(chunk_slices, row_starts), counts
+    return ChunkRows(chunk_slices, row_starts)
 
 
 def _best_fit(streams: _Streams, room: int, slack: int, is_last: bool) -> int:
@@ -200,25 +195,22 @@ class _Streams:
         self._last: list[int] = []
         self._offers = _Offers(max_length)
         self._single_offers = _Offers(max_length)
-        boundaries = documents.sentence_starts[documents.document_starts]
+        borders = np.searchsorted(cuts.offsets, documents.document_offsets)
         for number, (start, end) in enumerate(
-            itertools.pairwise(
-                np.searchsorted(cuts.offsets, boundaries).tolist()
-            )
+            itertools.pairwise(borders.tolist()), documents.first_number
         ):
             offsets = cuts.offsets[start : end + 1]
             parts = max(1, (offsets[-1] - offsets[0]) // stream_tokens)
             wanted = np.linspace(offsets[0], offsets[-1], parts + 1)
-            borders = start + np.unique(np.searchsorted(offsets, wanted))
-            for first, last in itertools.pairwise(borders.tolist()):
-                backward = rng.random() < 0.5
-                if backward:
-                    size = len(cuts.offsets) - 1
-                    first, last = size - last, size - first
-                self._cuts.append(directions[backward])
-                self._numbers.append(documents.first_number + number)
-                self._next.append(first)
-                self._last.append(last)
+            inner = start + np.unique(np.searchsorted(offsets, wanted))
+            for first, last in itertools.pairwise(inner.tolist()):
+                direction, begin, end = draw_direction(
+                    rng, directions, first, last
+                )
+                self._numbers.append(number)
+                self._cuts.append(direction)
+                self._next.append(begin)
+                self._last.append(end)
                 self._offer(len(self._next) - 1)
 
     @property
@@ -235,10 +227,7 @@ class _Streams:
         """Takes a chunk with a length of `lengths` or `single`.
 
         It is taken from the stream with the most text left, so that many
-        streams last long.
-
-        Returns:
-          Start and end of the chunk, and the number of its document.
+        streams last long. Returns its start, its end and its document.
         """
         preferred = self.lengths >> length & 1
         offers = self._offers if preferred else self._single_offers

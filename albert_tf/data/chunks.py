@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import collections
 import dataclasses
 import functools
 import itertools
@@ -109,7 +108,7 @@ class Cuts:
         """Returns the cuts for chunks of at most `max_tokens`."""
         starts = documents.sentence_starts
         word_starts = find_word_starts(
-            documents.tokens, starts[documents.document_starts], table
+            documents.tokens, documents.document_offsets, table
         )
         inside = []
         long = np.flatnonzero(np.diff(starts) > max_tokens)
@@ -133,10 +132,7 @@ class Cuts:
     def ends(self, first: int, last: int, max_tokens: int) -> range:
         """Returns the indices of the cuts at which a chunk may end.
 
-        Args:
-          first: index of the cut at which it starts.
-          last: index of the last possible end.
-          max_tokens: maximum length of the chunk.
+        It starts at the cut `first`, and ends at the cut `last` at the latest.
         """
         stop = bisect.bisect_right(
             self.offsets, self.offsets[first] + max_tokens, hi=last + 1
@@ -147,6 +143,25 @@ class Cuts:
         return range(first + 1, stop)
 
 
+def draw_direction(
+    rng: np.random.Generator,
+    directions: tuple[Cuts, Cuts],
+    first: int,
+    last: int,
+) -> tuple[Cuts, int, int]:
+    """Draws whether the text between two cuts is cut from its end.
+
+    Returns:
+      One of `directions`, the cuts and the mirrored cuts, and in it the indices
+      of the cuts at which the text starts and ends.
+    """
+    forward, mirrored = directions
+    if rng.random() < 0.5:
+        size = len(forward.offsets) - 1
+        return mirrored, size - last, size - first
+    return forward, first, last
+
+
 def cut_chunks(
     documents: TokenizedDocuments,
     table: VocabularyTable,
@@ -154,8 +169,8 @@ def cut_chunks(
     *,
     max_tokens: int,
     short_seq_prob: float = 0.0,
-) -> tuple[Chunks, collections.Counter[str]]:
-    """Cuts documents into chunks for pairs; every token is in a chunk.
+) -> Chunks:
+    """Cuts documents into chunks for pairs, in order, with all of their tokens.
 
     The target length of a chunk is `max_tokens` or, with probability
     `short_seq_prob`, drawn uniformly from [2, max_tokens]. A chunk has whole
@@ -167,31 +182,15 @@ def cut_chunks(
     Half of the documents are cut from the end: the sentence that does not fit
     into a chunk and begins the next one is long, so that otherwise the length
     of the first sentence would reveal the order.
-
-    Args:
-      documents: documents to cut.
-      table: special ids and word starts of the vocabulary.
-      rng: source of all randomness.
-      max_tokens: maximum number of tokens in a chunk.
-      short_seq_prob: share of shorter chunks.
-
-    Returns:
-      The chunks in document order, and counts: `chunks` and `kept_tokens`, the
-      number of text tokens in all chunks.
     """
     cuts = Cuts.of_documents(documents, table, max_tokens)
     directions = (cuts, cuts.mirrored())
-    boundaries = documents.sentence_starts[documents.document_starts]
-    borders = np.searchsorted(cuts.offsets, boundaries)
+    borders = np.searchsorted(cuts.offsets, documents.document_offsets)
     chunks: list[tuple[int, int, int]] = []
-    for number, (first, last) in enumerate(
+    for number, (begin, end) in enumerate(
         itertools.pairwise(borders.tolist()), documents.first_number
     ):
-        backward = rng.random() < 0.5
-        cuts = directions[backward]
-        if backward:
-            size = len(cuts.offsets) - 1
-            first, last = size - last, size - first
+        cuts, first, last = draw_direction(rng, directions, begin, end)
         found = []
         while first < last:
             target = _draw_target(rng, max_tokens, short_seq_prob)
@@ -202,13 +201,11 @@ def cut_chunks(
             )
             first = max(fitting - 1, ends[:2][-1])
             found.append((*slice_of(start, cuts.offsets[first]), number))
-        chunks += reversed(found) if backward else found
+        chunks += sorted(found)
     starts, ends, numbers = np.array(chunks, np.int64).reshape(-1, 3).T
-    result = Chunks(
+    return Chunks(
         documents.tokens, starts, ends, numbers, documents.sentence_starts
     )
-    counts = {"chunks": len(chunks), "kept_tokens": len(documents.tokens)}
-    return result, collections.Counter(counts)
 
 
 def slice_of(start: int, end: int) -> tuple[int, int]:
@@ -223,29 +220,18 @@ def cut_joined(
     *,
     max_tokens: int,
     short_seq_prob: float = 0.0,
-) -> tuple[Chunks, collections.Counter[str]]:
+) -> Chunks:
     """Cuts documents, joined by [SEP], into chunks of a single segment.
 
     Chunks have the target length of `cut_chunks`, or end at the start of the
     word before it, and may cross the boundaries of sentences and documents
     (RoBERTa's FULL-SENTENCES; Liu et al. 2019, section 4.2).
-
-    Args:
-      documents: documents to cut.
-      table: special ids and word starts of the vocabulary.
-      rng: source of all randomness.
-      max_tokens: maximum number of tokens in a chunk.
-      short_seq_prob: share of shorter chunks.
-
-    Returns:
-      What `cut_chunks` returns; a [SEP] is not a text token.
     """
-    sentence_starts = documents.sentence_starts
-    inner = sentence_starts[documents.document_starts][1:-1]
+    inner = documents.document_offsets[1:-1]
     tokens = np.insert(documents.tokens, inner, table.sep_id)
     # Each separator before a sentence moves it by one token.
-    sentence_starts = sentence_starts + np.searchsorted(
-        inner, sentence_starts, "right"
+    sentence_starts = documents.sentence_starts + np.searchsorted(
+        inner, documents.sentence_starts, "right"
     )
     word_start = find_word_starts(tokens, np.unique([0, len(tokens)]), table)
     borders = [0]
@@ -257,9 +243,7 @@ def cut_joined(
         borders.append(end)
     edges = np.array(borders, np.int64)
     numbers = np.full(len(edges) - 1, documents.first_number)
-    result = Chunks(tokens, edges[:-1], edges[1:], numbers, sentence_starts)
-    counts = {"chunks": len(result), "kept_tokens": len(documents.tokens)}
-    return result, collections.Counter(counts)
+    return Chunks(tokens, edges[:-1], edges[1:], numbers, sentence_starts)
 
 
 def _draw_target(
@@ -275,11 +259,8 @@ def find_word_starts(
 ) -> np.ndarray:
     """Finds the start of the word that each token belongs to.
 
-    Args:
-      tokens: int32 `[tokens]`.
-      boundaries: offsets at which documents, and therefore words, start, and
-        the number of tokens.
-      table: word starts of the vocabulary.
+    `boundaries` are the offsets at which documents, and therefore words, start,
+    and the number of tokens.
 
     Returns:
       int64 `[tokens + 1]`, offsets into `tokens`; the last is their number.

@@ -26,15 +26,9 @@ def convert_records(config: ConvertDataConfig) -> dict[str, Any]:
     The folder has `train/FEATURE.npy` and, if there are held-out records,
     `heldout/FEATURE.npy`, `[examples, ...]`, for the features of
     `pretraining_dataset`. Features that are the same in all examples are in
-    `examples.json` instead, and `input_mask` is stored as `lengths`,
-    `[examples]`. Token ids are uint16 if the vocabulary has at most 65,536
-    pieces. The tokenizer's files are beside them.
-
-    Args:
-      config: the settings.
-
-    Returns:
-      The content of `examples.json`.
+    `examples.json` instead, whose content is returned, and `input_mask` is
+    stored as `lengths`, `[examples]`. Token ids are uint16 if the vocabulary
+    has at most 65,536 pieces. The tokenizer's files are beside them.
 
     Raises:
       InputError: if the records cannot be read or have no manifest, or the

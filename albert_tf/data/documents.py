@@ -16,7 +16,6 @@ from albert_tf.data.data_config import ReadingConfig
 from albert_tf.data.text_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
-    TextPath,
     TextSlice,
     read_lines,
     split_long_lines,
@@ -49,9 +48,7 @@ _MAX_SEGMENTED = 16_000
 
 
 def read_documents(
-    path: Path | TextSlice,
-    config: ReadingConfig | None = None,
-    counts: collections.Counter[str] | None = None,
+    path: Path, config: ReadingConfig | None = None
 ) -> Iterator[list[str]]:
     """Reads the documents of a UTF-8 file.
 
@@ -69,9 +66,6 @@ def read_documents(
         Chinese, Japanese, Thai, Lao, Khmer or Burmese. In "wikiextractor",
         every line between `<doc ...>` and `</doc>` is a paragraph; in "jsonl",
         every line of a text, and blank texts are skipped.
-      counts: the numbers of invalid characters that were replaced and of NUL
-        characters, which are kept, are added to its `invalid_utf8` and
-        `nul_characters`.
 
     Yields:
       Documents as lists of at least one sentence, which are stripped and not
@@ -82,18 +76,16 @@ def read_documents(
         text, or a line is not UTF-8 or, in "jsonl", has no text. The message
         has the number of the line.
     """
-    is_blank = True
-    for document in _read(path, config or ReadingConfig(), counts):
-        yield document
-        is_blank = False
-    if is_blank and not isinstance(path, TextSlice):
+    counts: collections.Counter[str] = collections.Counter()
+    yield from read_corpus([path], config or ReadingConfig(), counts)
+    if counts["blank_files"]:
         raise InputError(f"{path}: the file contains no text; remove it")
 
 
 def _read(
     path: Path | TextSlice,
     config: ReadingConfig,
-    counts: collections.Counter[str] | None,
+    counts: collections.Counter[str],
 ) -> Iterator[list[str]]:
     """Reads the documents of a file, which may have none."""
     text_format, language = config.text_format, config.language
@@ -121,20 +113,22 @@ def _read(
 
 
 def read_corpus(
-    files: Iterable[TextPath | TextSlice],
+    files: Iterable[Path | TextSlice],
     config: ReadingConfig,
     counts: collections.Counter[str] | None = None,
 ) -> Iterator[list[str]]:
     """Reads the documents of files in order; see `read_documents`.
 
-    Files without text are skipped, and counted as `blank_files`.
+    Files without text are skipped. The numbers of these and of other `ODDITIES`
+    of the files are added to `counts`.
     """
+    counts = collections.Counter() if counts is None else counts
     for path in files:
         is_blank = True
         for document in _read(path, config, counts):
             yield document
             is_blank = False
-        if is_blank and counts is not None and not isinstance(path, TextSlice):
+        if is_blank and not isinstance(path, TextSlice):
             counts["blank_files"] += 1
 
 
@@ -146,7 +140,7 @@ def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _documents(
-    sentences: Iterable[str | None], counts: collections.Counter[str] | None
+    sentences: Iterable[str | None], counts: collections.Counter[str]
 ) -> Iterator[list[str]]:
     """Groups sentences into documents, which end at each None."""
     document: list[str] = []
@@ -154,7 +148,7 @@ def _documents(
     for sentence in sentences:
         if sentence:
             document.append(sentence)
-            if counts is not None and "\0" in sentence:
+            if "\0" in sentence:
                 counts["nul_characters"] += sentence.count("\0")
             characters += len(sentence)
         if document and (
@@ -313,13 +307,10 @@ def make_blocks(
 ) -> Iterator[TextBlock]:
     """Groups documents into blocks of two splits.
 
-    Args:
-      documents: documents as lists of sentences.
-      block_bytes: minimum size of a block, except for the last of its split.
-      heldout_fraction: expected share of documents in the split "heldout".
-      seed: random seed of the choice of these documents, which is made by a
-        hash, so that equal texts are in the same split.
-      first_index: number of the first block of each split.
+    A block has at least `block_bytes`, except for the last of its split. The
+    expected share `heldout_fraction` of the documents is in the split
+    "heldout"; a hash with the `seed` chooses them, so that equal texts are in
+    the same split. The first block of each split has the number `first_index`.
 
     Yields:
       Blocks in the order in which they are filled.

@@ -323,7 +323,7 @@ class HeldoutMasker:
     ) -> dict[str, np.ndarray]:
         """Returns the masked features under Google's names."""
         seed = tf.constant([self._seed, shard], tf.int64)
-        seed = tf.random.experimental.stateless_fold_in(seed, block)
+        seed = fold_in(seed, block)
         tensors = {
             name: tf.RaggedTensor.from_row_splits(
                 feature.values.astype(np.int64), feature.splits

@@ -179,11 +179,7 @@ def _check_corpora(manifest: Mapping[str, Any], path: str) -> None:
 
 
 def read_manifest_file(path: str, *, mixtures: bool = False) -> dict[str, Any]:
-    """Reads a manifest.
-
-    Args:
-      path: the file.
-      mixtures: whether it may be the manifest of a mixture.
+    """Reads a manifest, which may be that of a mixture only with `mixtures`.
 
     Raises:
       InputError: If the file was written by another program or version, or is
@@ -264,7 +260,7 @@ def build_manifest(
 
     Args:
       config: the settings.
-      inputs: name, bytes and sha256 of each text file.
+      inputs: what `describe_inputs` returns.
       oddities: counts of `ODDITIES` in the text.
       counts: split -> statistics, summed over its blocks.
       label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
@@ -304,13 +300,9 @@ def build_manifest(
 def describe_inputs(
     files: Sequence[TextPath], digest: Callable[[TextPath], str] = sha256
 ) -> list[dict[str, object]]:
-    """Returns name, bytes and sha256 of each file.
+    """Returns name, bytes and sha256, by `digest`, of each file.
 
     The names of local files are their paths relative to a common folder.
-
-    Args:
-      files: the files.
-      digest: function that returns the sha256 of a file.
     """
     local = [x.absolute() for x in files if isinstance(x, pathlib.Path)]
     base = os.path.commonpath([path.parent for path in local]) if local else ""

@@ -39,13 +39,6 @@ from albert_tf.input_files import exists, read_bytes
 _CORPUS = re.compile(r"([^=:/\\]*)=([^:/\\]*):(.+)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
-# Key in the manifest of a mixture -> key in the counts of a split.
-CORPUS_SIZES = {
-    "documents": "documents",
-    "tokens": "tokens",
-    "records": "instances",
-}
-
 ManifestReader = Callable[[str], dict[str, Any] | None]
 
 
@@ -68,13 +61,8 @@ def parse_corpora(patterns: PathPatterns) -> tuple[Corpus, ...]:
     """Parses `NAME=WEIGHT:PATTERN,...`, with an item for each corpus.
 
     Weights are relative: 7 and 3 are equivalent to 0.7 and 0.3. An item that is
-    the path of an existing file is not a corpus.
-
-    Args:
-      patterns: see `split_patterns`.
-
-    Returns:
-      The corpora; empty if no pattern has a name and weight.
+    the path of an existing file is not a corpus. The result is empty if no item
+    has a name and weight.
 
     Raises:
       InputError: If only some patterns have names, a name is invalid or used
@@ -105,9 +93,12 @@ def parse_corpora(patterns: PathPatterns) -> tuple[Corpus, ...]:
                 f"{item!r}: the corpus name {name!r} is already used; use "
                 "another name, or one pattern that matches both"
             )
-        corpora[name] = Corpus(
-            name, _parse_weight(weight, item), pattern.strip()
-        )
+        try:
+            value = float(weight)
+        except ValueError:
+            value = math.nan  # is out of bounds
+        check_weight(value, weight, repr(item))
+        corpora[name] = Corpus(name, value, pattern.strip())
     return _normalize(corpora.values())
 
 
@@ -116,10 +107,7 @@ def find_corpora(
 ) -> tuple[Corpus, ...]:
     """Returns the corpora of a mixture's folder, or else `parse_corpora`.
 
-    Args:
-      patterns: folders, files and patterns of records.
-      manifest_in: function that returns the manifest in a folder, such as
-        `find_manifest`.
+    `manifest_in` returns the manifest in a folder, like `find_manifest`.
     """
     items = split_patterns(patterns)
     folder = os.path.dirname(os.path.join(items[0], ""))
@@ -140,15 +128,6 @@ def _normalize(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
         dataclasses.replace(corpus, weight=corpus.weight / total)
         for corpus in corpora
     )
-
-
-def _parse_weight(text: str, item: str) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
-    check_weight(weight, text, repr(item))
-    return weight
 
 
 def plain_patterns(patterns: PathPatterns) -> list[str]:
@@ -172,9 +151,6 @@ def create_mixture(
         corpus, and settings that its files do not use are left out.
       corpora: names, weights and patterns of the text.
       create: function that creates a data set and returns its manifest.
-
-    Returns:
-      The manifest; see `build_mixture_manifest`.
 
     Raises:
       InputError: See `create_pretraining_data`; also if a file belongs to two
@@ -243,40 +219,47 @@ def build_mixture_manifest(
 ) -> dict[str, Any]:
     """Builds the manifest of a mixture.
 
-    Args:
-      weights: name of each corpus -> share of the records in training.
-      manifests: name of each corpus -> its manifest.
+    It has the name, weight (share of the records in training), number of
+    documents, tokens and records of all splits, and record files of each
+    corpus, as paths relative to the mixture's folder.
 
-    Returns:
-      For each corpus its name, weight, number of documents, tokens and records
-      of all splits, and record files as paths relative to the mixture's folder.
+    Args:
+      weights: name of each corpus -> its weight.
+      manifests: name of each corpus -> its manifest.
     """
     corpora = []
     for name, weight in weights.items():
         splits = manifests[name]["splits"].values()
-        counts = {
-            key: sum(split["counts"][count] for split in splits)
-            for key, count in CORPUS_SIZES.items()
-        }
         files = [
             f"{name}/{file['name']}"
             for split in splits
             for file in split["files"]
         ]
         corpora.append(
-            {"name": name, "weight": weight, **counts, "files": files}
+            {
+                "name": name,
+                "weight": weight,
+                **corpus_sizes(splits),
+                "files": files,
+            }
         )
     return {"format": MIXTURE_FORMAT, "version": VERSION, "corpora": corpora}
+
+
+def corpus_sizes(splits: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Returns the numbers of documents, tokens and records of all splits."""
+    counts = [split["counts"] for split in splits]
+    return {
+        "documents": sum(each["documents"] for each in counts),
+        "tokens": sum(each["tokens"] for each in counts),
+        "records": sum(each["instances"] for each in counts),
+    }
 
 
 def find_corpus_files(
     corpora: Sequence[Corpus], data_dir: str | None
 ) -> dict[str, list[TextPath]]:
-    """Finds the text files of each corpus.
-
-    Args:
-      corpora: the corpora.
-      data_dir: see `find_text_files`.
+    """Finds the text files of each corpus; see `find_text_files`.
 
     Raises:
       InputError: See `find_text_files`; also if a file belongs to two corpora,

@@ -89,11 +89,7 @@ def measure_shortcuts(
 
 
 def check_packages() -> tuple[Any, Any]:
-    """Imports scikit-learn's ensembles and threadpoolctl.
-
-    Raises:
-      InputError: If they are not installed.
-    """
+    """Imports scikit-learn's ensembles and threadpoolctl."""
     purpose = "baselines of sentence order"
     return (
         import_package("sklearn.ensemble", purpose),
@@ -106,13 +102,7 @@ def add_shortcuts(
     folder: str | os.PathLike[str],
     tokenizer: Tokenizer,
 ) -> None:
-    """Adds the `shortcuts` of each split to the manifest of a data set.
-
-    Args:
-      manifest: result of `build_manifest`.
-      folder: the folder with its record files.
-      tokenizer: the tokenizer of the records.
-    """
+    """Adds `shortcuts` to each split in the manifest of a folder of data."""
     order = manifest["settings"]["sentence_order"]
     if order == "none":
         return

@@ -18,10 +18,7 @@ def compute_baselines(
 ) -> dict[str, float]:
     """Returns the accuracies of constant predictions; see `Records.baselines`.
 
-    Args:
-      files: the files whose manifests have the statistics.
-      split: the split that is scored.
-      pair_task: the task of sentence pairs, "sop", "nsp" or "none".
+    The statistics of `split` are those in the manifests of `files`.
     """
     manifests = [
         manifest

@@ -48,11 +48,7 @@ class ReadConfig:
     input_context: tf.distribute.InputContext | None = None
 
     def check_reading_groups(self) -> None:
-        """Checks that each reading group has rows, and records of each corpus.
-
-        Raises:
-          InputError: if a group has no rows, or no records of some corpus.
-        """
+        """Raises an `InputError` if a group lacks rows or a corpus."""
         groups = self.reading_groups
         if self.global_batch_size % groups:
             raise InputError(
@@ -75,9 +71,8 @@ class ReadConfig:
     ) -> tf.data.Dataset:
         """Returns the batches of all reading groups of the host.
 
-        Args:
-          records_fn: maps a result of `mixed_groups` to a dataset of
-            records or examples in batches of any size.
+        `records_fn` maps a result of `mixed_groups` to a dataset of records or
+        examples in batches of any size.
         """
         groups = self.reading_groups
         context = self.input_context or tf.distribute.InputContext()

@@ -144,14 +144,7 @@ class TextLimits:
         return ROW_FEATURES if self.max_sequences else CHUNK_FEATURES
 
     def problems(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
-        """Finds records whose values are out of bounds.
-
-        Args:
-          parsed: the features of `[batch]` records, in int64.
-
-        Returns:
-          Problem -> bool `[batch]`, whether a record has it.
-        """
+        """Finds records whose values are out of bounds; see `RecordLimits`."""
         tokens, starts = parsed["tokens"], parsed["sentence_starts"]
         lengths = tokens.row_lengths()
         ends = tf.gather(lengths, starts.value_rowids())
@@ -215,11 +208,7 @@ def _rows_with(values: tf.RaggedTensor, wrong: tf.Tensor) -> tf.Tensor:
 def parse_checked(
     records: tf.Tensor, limits: RecordLimits | TextLimits
 ) -> dict[str, Any]:
-    """Parses records in a graph, and fails on values out of bounds.
-
-    Args:
-      records: string `[batch]`.
-      limits: sizes of the records, and bounds of their values.
+    """Parses string `[batch]` in a graph, and fails on values out of bounds.
 
     Returns:
       The features by name, in int64.
@@ -253,14 +242,10 @@ _UNREADABLE = (
 
 
 def count_records(path: str, most: int | None = None) -> int:
-    """Counts the records of a file by their lengths.
+    """Counts the records of a file by their lengths, up to `most`.
 
     Call it before TensorFlow reads a file: it allocates the length that a
     damaged record claims, and crashes if there is not enough memory.
-
-    Args:
-      path: the file.
-      most: stop after this number of records; None: count all.
 
     Raises:
       InputError: if it is not a regular file, or a record claims more bytes
@@ -296,12 +281,7 @@ def count_records(path: str, most: int | None = None) -> int:
 def verify_file(
     path: str, limits: RecordLimits | TextLimits | None = None
 ) -> int:
-    """Reads a whole file and verifies checksums and, optionally, values.
-
-    Args:
-      path: the file.
-      limits: sizes of the records, and bounds of their values; None: values are
-        not checked.
+    """Reads a whole file and verifies checksums and, with `limits`, values.
 
     Returns:
       The number of records.

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.data.data_config import MaskingConfig
 from albert_tf.data.manifest import SPLITS, read_manifest
-from albert_tf.data.mixture import CORPUS_SIZES, Corpus, ManifestReader
+from albert_tf.data.mixture import Corpus, ManifestReader, corpus_sizes
 from albert_tf.data.record_checks import count_records
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, is_remote, split_patterns
@@ -63,11 +63,7 @@ class RecordFile:
         return count_records(self.path)
 
     def check_count(self, found: int) -> None:
-        """Checks the number of records that were read.
-
-        Raises:
-          InputError: if it is not that of the manifest, or that counted before.
-        """
+        """Raises an `InputError` if another number of records was read."""
         if found != self.num_records:
             source = "its manifest says" if self.manifest else "it had"
             raise InputError(
@@ -96,7 +92,7 @@ class RecordFile:
 def find_record_files(
     patterns: Iterable[str],
     split: str,
-    manifest_in: Callable[[str], dict[str, Any] | None],
+    manifest_in: ManifestReader,
 ) -> tuple[RecordFile, ...]:
     """Finds record files and their manifests.
 
@@ -195,22 +191,13 @@ def _check_size(path: str, expected: int) -> None:
 
 
 def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
-    """Checks that all files were made with one vocabulary and its settings.
-
-    Raises:
-      InputError: if the tokenizers in the manifests differ.
-    """
-    first: RecordFile | None = None
-    for file in files:
-        if file.manifest is None:
+    """Raises an `InputError` if the tokenizers in the manifests differ."""
+    described = [(file, file.manifest) for file in files if file.manifest]
+    for file, manifest in described:
+        first, first_manifest = described[0]
+        if manifest is first_manifest:
             continue
-        first = first or file
-        assert first.manifest is not None
-        if file.manifest is first.manifest:
-            continue
-        found, expected = (
-            x.manifest["tokenizer"] for x in (file, first) if x.manifest
-        )
+        found, expected = manifest["tokenizer"], first_manifest["tokenizer"]
         if found["fingerprint"] != expected["fingerprint"]:
             raise InputError(
                 f"records {file.path}: made with a different vocabulary than "
@@ -220,10 +207,9 @@ def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
 
 
 def check_one_format(files: Sequence[RecordFile]) -> None:
-    """Checks that files can be read as one dataset.
+    """Raises an `InputError` if files cannot be read as one dataset.
 
-    Raises:
-      InputError: if only some have text records, or their masking differs.
+    They can if all or none have text records, with equal masking.
     """
     first = files[0]
     for file in files:
@@ -234,13 +220,11 @@ def check_one_format(files: Sequence[RecordFile]) -> None:
                 f"{masked.path} is already masked; make all data with the same "
                 "--masking"
             )
-        if file.manifest is None or first.manifest is None:
-            continue
-        settings, expected = (
-            x.manifest["settings"] for x in (file, first) if x.manifest
-        )
         names = _TEXT_SETTINGS if file.is_text else ("sentence_order",)
-        _check_equal(file, first, settings, expected, names)
+        if file.manifest and first.manifest:
+            settings = file.manifest["settings"]
+            expected = first.manifest["settings"]
+            _check_equal(file, first, settings, expected, names)
 
 
 def _check_equal(
@@ -327,13 +311,8 @@ def describe_corpora(
 ) -> list[dict[str, Any]]:
     """Returns name, weight and sizes of each corpus, for a run's manifest.
 
-    Args:
-      corpora: the corpora.
-      files: their files, of all splits.
-
-    Returns:
-      For each corpus its name, weight, and the numbers of documents, tokens and
-      records of its data sets, which are None if a file has no manifest.
+    Sizes are the numbers of documents, tokens and records of its data sets, and
+    None if a file has no manifest. `files` are those of all splits.
     """
     groups = group_by_corpus(files)
     described = []
@@ -344,10 +323,7 @@ def describe_corpora(
             for manifest in manifests.values()
             for split in (manifest or {"splits": {}})["splits"].values()
         ]
-        sizes = {
-            name: sum(split["counts"][count] for split in splits)
-            for name, count in CORPUS_SIZES.items()
-        }
+        sizes: dict[str, Any] = corpus_sizes(splits)
         if None in manifests.values():
             sizes = dict.fromkeys(sizes)
         described.append(

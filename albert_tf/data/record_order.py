@@ -12,6 +12,7 @@ from albert_tf.data.mixture import Corpus
 from albert_tf.data.record_checks import read_records
 from albert_tf.data.record_files import RecordFile, group_by_corpus
 from albert_tf.errors import InputError
+from albert_tf.tensor_ops import fold_in
 from albert_tf.training.input import shuffle
 
 # Number of records that training shuffles at a time: 17 MB at 128 tokens, 52 MB
@@ -52,10 +53,8 @@ def shuffled_groups(
 ) -> tf.data.Dataset:
     """Reads shuffled records of endless epochs, in groups.
 
-    Args:
-      files: the files.
-      key: int64 `[2]`; with the number of the epoch, it determines the order.
-      first_record: number of records to skip.
+    The order follows from `key`, int64 `[2]`, and the number of the epoch. The
+    first `first_record` records are skipped.
 
     Returns:
       Dataset of dicts: string `records` `[group]`; int64 `first`, the number
@@ -75,10 +74,10 @@ def mixed_groups(
 
     Each corpus is read by `shuffled_groups`, in epochs of its own, and each
     group of the mixture has its quota of them. So the position in each corpus
-    follows from that in the mixture.
+    follows from that in the mixture. A single corpus is not mixed.
 
     Args:
-      corpora: the files of each corpus; a single one is not mixed.
+      corpora: the files of each corpus.
       quotas: records of each corpus in a group, `GROUP_RECORDS` in total.
       key: see `shuffled_groups`.
       first_record: number of records of the mixture to skip.
@@ -92,9 +91,7 @@ def mixed_groups(
     datasets = tuple(
         shuffled_groups(
             files,
-            tf.random.experimental.stateless_fold_in(
-                key, tf.constant(number, tf.int64)
-            ),
+            fold_in(key, tf.constant(number, tf.int64)),
             first_group * quota,
         )
         .map(lambda group: group["records"][group["first"] :])
@@ -104,9 +101,7 @@ def mixed_groups(
         )
     )
     # The keys of the corpora are numbered from 0.
-    mixture_key = tf.random.experimental.stateless_fold_in(
-        key, tf.constant(-1, tf.int64)
-    )
+    mixture_key = fold_in(key, tf.constant(-1, tf.int64))
 
     def mix(
         number: tf.Tensor, records: tuple[tf.Tensor, ...]
@@ -115,20 +110,16 @@ def mixed_groups(
         return {
             "records": shuffle(tf.concat(records, 0), mixture_key, number),
             "first": tf.cast(first, tf.int64),
-            "seed": tf.random.experimental.stateless_fold_in(
-                mixture_key, number
-            ),
+            "seed": fold_in(mixture_key, number),
         }
 
     return tf.data.Dataset.zip(datasets).enumerate(first_group).map(mix)
 
 
 def compute_quotas(corpora: Sequence[Corpus], size: int) -> list[int]:
-    """Divides a number of records by weight (largest remainder method).
+    """Divides `size` records by weight (largest remainder method).
 
-    Args:
-      corpora: the corpora; if empty, there is a single quota.
-      size: the number of records to divide.
+    Without corpora there is a single quota.
 
     Raises:
       InputError: If a weight is too small for one record.
@@ -155,10 +146,7 @@ def describe_mixture(
 ) -> str:
     """Returns a line with the share and epochs of each corpus.
 
-    Args:
-      corpora: the corpora.
-      files: their files.
-      examples: number of records that are read from all corpora.
+    `examples` is the number of records that are read from all corpora.
     """
     descriptions = []
     quotas = compute_quotas(corpora, GROUP_RECORDS)
@@ -183,9 +171,7 @@ def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
         return {
             "records": records[begin : begin + GROUP_RECORDS],
             "first": tf.maximum(first - begin, 0),
-            "seed": tf.random.experimental.stateless_fold_in(
-                buffer["seed"], begin
-            ),
+            "seed": fold_in(buffer["seed"], begin),
         }
 
     first_group = first // GROUP_RECORDS * GROUP_RECORDS
@@ -201,9 +187,6 @@ def _shuffled_buffers(
     first_epoch, offset = divmod(first_record, int(counts.sum()))
     first_buffer, rest = divmod(offset, SHUFFLE_BUFFER)
 
-    def seed_of(epoch: tf.Tensor) -> tf.Tensor:
-        return tf.random.experimental.stateless_fold_in(key, epoch)
-
     def buffers(
         slices: Mapping[str, tf.Tensor | np.ndarray],
         epoch_seed: tf.Tensor,
@@ -217,9 +200,7 @@ def _shuffled_buffers(
             return {
                 "records": shuffle(buffer, epoch_seed, number),
                 "first": tf.cast(first, tf.int64),
-                "seed": tf.random.experimental.stateless_fold_in(
-                    epoch_seed, number
-                ),
+                "seed": fold_in(epoch_seed, number),
             }
 
         return (
@@ -237,7 +218,7 @@ def _shuffled_buffers(
         )
 
     def whole_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
-        epoch_seed = seed_of(epoch)
+        epoch_seed = fold_in(key, epoch)
         order = shuffle(tf.range(len(paths)), epoch_seed, -1)
         slices = {
             "path": tf.gather(paths, order),
@@ -247,7 +228,7 @@ def _shuffled_buffers(
         return buffers(slices, epoch_seed)
 
     # The dtype matters: folding in an int32 gives another seed.
-    epoch_seed = seed_of(tf.constant(first_epoch, tf.int64))
+    epoch_seed = fold_in(key, tf.constant(first_epoch, tf.int64))
     order = shuffle(tf.range(len(paths)), epoch_seed, -1).numpy()
     numbers, skips = remaining_slices(
         counts[order].tolist(), first_buffer * SHUFFLE_BUFFER

@@ -139,13 +139,10 @@ def sample_files(files: Sequence[RecordFile]) -> dict[str, Sample]:
 
 
 def _check_predictions(files: Sequence[RecordFile]) -> None:
-    """Checks that a token is predicted anywhere in files of masked records.
+    """Raises an `InputError` if masked records predict nothing, unlike asked.
 
     A short record, or many of them, may have no prediction: words that are
     longer than its quota are not masked.
-
-    Raises:
-      InputError: if there is none, although tokens were to be masked.
     """
     count = 0
     for file in files:
@@ -173,8 +170,7 @@ def _check_predictions(files: Sequence[RecordFile]) -> None:
 def common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
     """Returns the sequence length and predictions of all samples.
 
-    Raises:
-      InputError: if they differ.
+    It is an `InputError` if they differ.
     """
     first = next(iter(samples.values()))
     for path, sample in samples.items():

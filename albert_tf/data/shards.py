@@ -120,11 +120,7 @@ def read_blocks(
 ) -> Iterator[TextBlock]:
     """Reads the blocks of a group, whose indices are unique among all groups.
 
-    Args:
-      group: the files.
-      config: the settings.
-      limits: sizes of blocks.
-      oddities: counts of `ODDITIES` in the text are added to it.
+    Counts of `ODDITIES` in the text are added to `oddities`.
     """
     block_bytes = limits.pass_bytes // config.passes("train")
     return make_blocks(
@@ -217,13 +213,7 @@ def shard_files(
     """Returns the names of the record files of each shard of a split.
 
     A shard has one file, or several if the number of shards that was planned
-    turns out to be too low.
-
-    Args:
-      config: the settings.
-      split: "train" or "heldout".
-      sizes: size of each shard's scratch file, in bytes.
-      limits: the maximum size of a record file.
+    turns out to be too low for the `sizes` of their scratch files, in bytes.
     """
     files_per_shard = 1
     if split != "train" or config.num_shards is None:
@@ -316,15 +306,10 @@ def write_shard(
     split: str,
     shard: int,
 ) -> list[dict[str, Any]]:
-    """Writes the records of a scratch file in random order.
+    """Writes the records of a shard's scratch file in random order.
 
-    Args:
-      scratch: a file of `ScratchShards`, which may be missing if it is empty.
-      names: names of the TFRecord files, in the same folder, among which the
-        records are divided.
-      config: the settings.
-      split: "train" or "heldout".
-      shard: index of the shard in its split.
+    The file, of `ScratchShards`, may be missing if it is empty. The records are
+    divided among TFRecord files of the given names in the same folder.
 
     Returns:
       The name, records, bytes and sha256 of each file.

@@ -62,11 +62,7 @@ def sample_blocks(
     """Samples about `max_bytes` of text from files, in blocks of 1 MiB.
 
     Compressed files and those of TensorFlow Datasets are sampled as a whole.
-
-    Args:
-      files: the files.
-      max_bytes: files with no more text than this are returned as they are.
-      seed: random seed of the choice of blocks.
+    Files with no more text than this are returned as they are.
 
     Returns:
       The files or blocks, in the order of the files.

@@ -73,7 +73,7 @@ def read_tfds_texts(
     path: Path,
     text_field: str,
     encoding_errors: str,
-    counts: collections.Counter[str] | None,
+    counts: collections.Counter[str],
 ) -> Iterator[str]:
     """Yields the texts of a record file; see `read_documents`.
 

@@ -62,16 +62,8 @@ class VocabularyTable:
     def from_tokenizer(
         cls, tokenizer: Tokenizer, word_starts: WordStarts = "google"
     ) -> VocabularyTable:
-        """Returns the table of a tokenizer.
-
-        Args:
-          tokenizer: the tokenizer.
-          word_starts: see `starts_word`; for SentencePiece.
-        """
-        pieces = [
-            tokenizer.id_to_piece(index)
-            for index in range(tokenizer.vocab_size)
-        ]
+        """Returns the table of a tokenizer; see `starts_word`."""
+        pieces = map(tokenizer.id_to_piece, range(tokenizer.vocab_size))
         if isinstance(tokenizer, AlbertWordPieceTokenizer):
             starts = [not piece.startswith(CONTINUATION) for piece in pieces]
         else:
@@ -170,6 +162,11 @@ class TokenizedDocuments:
             np.unique(kept_before[boundaries]),
             first_number,
         )
+
+    @property
+    def document_offsets(self) -> np.ndarray:
+        """Offsets of the documents into `tokens`, and the number of tokens."""
+        return self.sentence_starts[self.document_starts]
 
     @property
     def num_documents(self) -> int:

@@ -37,11 +37,10 @@ def cut(documents, table, seed=0, pairs=True, **settings):
 
 
 def test_chunks_have_every_token_in_order(documents, table, parsed):
-    chunks, counts = cut(documents, table)
+    chunks = cut(documents, table)
     features = parsed(chunks.features())
     text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
     assert text == documents.tokens.tolist()
-    assert counts == {"chunks": len(chunks), "kept_tokens": len(text)}
     numbers = [chunk["document"][0] for chunk in features]
     assert numbers == sorted(numbers)
     assert all(1 <= len(chunk["tokens"]) <= 61 for chunk in features)
@@ -51,7 +50,7 @@ def test_chunks_have_every_token_in_order(documents, table, parsed):
 def test_only_words_longer_than_a_chunk_are_cut(table, parsed, seed):
     word = [10] + [1000] * 99
     document = sentence(11, 12, 13, *word, 14, 15, 16)
-    chunks, _ = cut(document, table, seed, max_tokens=40)
+    chunks = cut(document, table, seed, max_tokens=40)
     assert [len(chunk["tokens"]) for chunk in parsed(chunks.features())] == [
         *(3, 40, 40),
         23,  # the rest of the word, and three more
@@ -63,9 +62,9 @@ def test_only_words_longer_than_a_chunk_are_cut(table, parsed, seed):
 def test_boundaries_are_the_inner_ones_of_whole_sentences(
     documents, table, parsed, max_tokens, packed
 ):
-    chunks, _ = cut(documents, table, max_tokens=max_tokens)
+    chunks = cut(documents, table, max_tokens=max_tokens)
     if packed:
-        rows, _ = pack_chunks(
+        rows = pack_chunks(
             documents,
             table,
             np.random.default_rng(0),
@@ -110,10 +109,10 @@ def test_identical_halves_have_no_boundary(table):
 # With pairs, short chunks have two sentences if they fit.
 @pytest.mark.parametrize(("pairs", "more"), [(False, 1.25), (True, 1.01)])
 def test_a_share_of_chunks_is_short(documents, table, pairs, more):
-    full, _ = cut(documents, table, pairs=pairs)
-    short, _ = cut(documents, table, short_seq_prob=0.5, pairs=pairs)
+    full = cut(documents, table, pairs=pairs)
+    short = cut(documents, table, short_seq_prob=0.5, pairs=pairs)
     assert len(short) > more * len(full)
-    again, _ = cut(documents, table, short_seq_prob=0.5, pairs=pairs)
+    again = cut(documents, table, short_seq_prob=0.5, pairs=pairs)
     np.testing.assert_array_equal(short.starts, again.starts)
 
 
@@ -121,7 +120,7 @@ def test_chunks_of_pairs_have_whole_sentences(documents, table, parsed):
     """Punctuation at a cut would reveal the order of the segments."""
     ends = set(documents.sentence_starts.tolist())
     for short_seq_prob in (0.0, 0.5):
-        chunks, _ = cut(
+        chunks = cut(
             documents, table, max_tokens=125, short_seq_prob=short_seq_prob
         )
         assert ends.issuperset(chunks.starts)
@@ -136,7 +135,7 @@ def test_chunks_of_pairs_have_whole_sentences(documents, table, parsed):
 
 
 def test_without_pairs_documents_are_joined(documents, table, parsed):
-    chunks, counts = cut(documents, table, pairs=False)
+    chunks = cut(documents, table, pairs=False)
     features = parsed(chunks.features())
     lengths = [len(chunk["tokens"]) for chunk in features]
     # All chunks but the last are only shortened to the start of a word.
@@ -144,14 +143,13 @@ def test_without_pairs_documents_are_joined(documents, table, parsed):
     text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
     assert text.count(SEP) == 299
     assert [i for i in text if i != SEP] == documents.tokens.tolist()
-    assert counts["kept_tokens"] == len(documents.tokens)
 
 
 def test_half_of_the_documents_are_cut_from_the_end(table, tokenized):
     """The sentence that begins the next chunk is longer than others."""
     rng = np.random.default_rng(0)
     documents = tokenized([30] * 400, rng.integers(1, 40, 30 * 400))
-    chunks, _ = cut(documents, table)
+    chunks = cut(documents, table)
     boundaries = chunks.boundaries
     pairs = np.flatnonzero(np.diff(boundaries.splits) == 1)
     first = boundaries.values[boundaries.splits[pairs]]
@@ -165,6 +163,5 @@ def test_half_of_the_documents_are_cut_from_the_end(table, tokenized):
 
 @pytest.mark.parametrize("pairs", [True, False])
 def test_text_without_tokens_has_no_chunks(table, tokenized, parsed, pairs):
-    chunks, counts = cut(tokenized([], []), table, pairs=pairs)
+    chunks = cut(tokenized([], []), table, pairs=pairs)
     assert len(chunks) == len(parsed(chunks.features())) == 0
-    assert counts["kept_tokens"] == 0

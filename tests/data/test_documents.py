@@ -46,11 +46,11 @@ def path(tmp_path):
 def documents_of(path):
     """Returns `documents_of(content, ...)`: the documents of a file."""
 
-    def read(content, text_format="lines", counts=None, **settings):
+    def read(content, text_format="lines", **settings):
         is_text = isinstance(content, str)
         path.write_bytes(content.encode() if is_text else content)
         config = ReadingConfig(text_format=text_format, **settings)
-        return list(read_documents(path, config, counts))
+        return list(read_documents(path, config))
 
     return read
 

@@ -128,7 +128,7 @@ def test_hostile_text_is_kept(
     table = VocabularyTable.from_tokenizer(small_tokenizer)
     assert np.isin(documents.tokens, table.text_ids).all()
     cut = cut_chunks if pairs else cut_joined
-    chunks, counts = cut(
+    chunks = cut(
         documents,
         table,
         np.random.default_rng(0),
@@ -143,12 +143,11 @@ def test_hostile_text_is_kept(
     assert (chunks.starts[1:] >= chunks.ends[:-1]).all()
     kept = chunks.tokens[chunks.tokens != table.sep_id]
     assert kept.tolist() == encoded
-    assert counts["kept_tokens"] == len(encoded)
     if not pairs:
         assert lengths.sum() == len(chunks.tokens)
     # A chunk that starts inside a word follows one with that word only.
     starts = table.word_starts[chunks.tokens]
-    boundaries = documents.sentence_starts[documents.document_starts]
+    boundaries = documents.document_offsets
     for before, after in itertools.pairwise(range(len(chunks))):
         start = chunks.starts[after]
         if not starts[start] and not (pairs and start in boundaries):

@@ -50,7 +50,7 @@ def prose(random_documents):
 @pytest.fixture(scope="module")
 def rows(prose, table, parsed):
     """The features of a record of each packed row."""
-    return parsed(pack(prose, table)[0].features())
+    return parsed(pack(prose, table).features())
 
 
 def sizes_of(row):
@@ -77,12 +77,10 @@ def test_every_token_is_in_a_row_of_bounded_length(
     most_padding,
 ):
     documents = random_documents(number, most_sentences, most_tokens)
-    packed, counts = pack(documents, table, short_seq_prob=0.1)
+    packed = pack(documents, table, short_seq_prob=0.1)
     chunks = packed.chunks
     order = np.argsort(chunks.starts)
     assert (chunks.ends[order][:-1] <= chunks.starts[order][1:]).all()
-    assert counts["kept_tokens"] == len(documents.tokens)
-    assert counts["kept_tokens"] == (chunks.ends - chunks.starts).sum()
     used = 0
     for row in parsed(packed.features()):
         sizes = sizes_of(row)
@@ -91,14 +89,15 @@ def test_every_token_is_in_a_row_of_bounded_length(
         used += sizes.sum() + 3 * len(sizes)
         assert sizes.sum() + 3 * len(sizes) <= SEQ
     assert 1 - used / (SEQ * max(1, len(packed))) <= most_padding
-    limits = documents.sentence_starts[documents.document_starts]
+    assert (chunks.ends - chunks.starts).sum() == len(documents.tokens)
+    limits = documents.document_offsets
     document = np.searchsorted(limits, chunks.starts, "right") - 1
     np.testing.assert_array_equal(document, chunks.documents)
     assert (chunks.ends <= limits[document + 1]).all()
 
 
 def test_long_sequences_are_preferred(prose, table):
-    packed, _ = pack(prose, table)
+    packed = pack(prose, table)
     lengths = np.sort(packed.chunks.ends - packed.chunks.starts)
     # Half of the text is in sequences of half a row or more.
     total = np.cumsum(lengths)
@@ -109,7 +108,7 @@ def test_long_sequences_are_preferred(prose, table):
 def test_many_short_documents_are_packed_quickly(table, tokenized):
     """The time per row must not depend on their number."""
     documents = tokenized(np.ones(20000, int), np.full(20000, 9))
-    packed, _ = pack(documents, table)
+    packed = pack(documents, table)
     assert len(packed) == 4000
 
 

@@ -44,7 +44,7 @@ def draw(documents, seed=0, max_seq_length=64, **settings):
 
 
 def document_of(documents, tokens):
-    first_tokens = documents.sentence_starts[documents.document_starts]
+    first_tokens = documents.document_offsets
     return np.searchsorted(first_tokens, tokens, side="right")
 
 
