@@ -109,11 +109,7 @@ class Tokenizer(Pieces):
         return SEGMENT_LENGTH
 
     def with_settings(self: _Tokenizer, **settings: Any) -> _Tokenizer:
-        """Returns a copy of the tokenizer with some settings changed.
-
-        Args:
-          **settings: the constructor arguments to change, such as
-            `match_special_tokens=True`.
+        """Returns a copy with some arguments of the constructor changed.
 
         Raises:
           InputError: if the tokenizer has no such setting.
@@ -325,8 +321,9 @@ class Tokenizer(Pieces):
         return f"{type(self).__name__}({listed})"
 
     def __reduce__(self):
-        arguments = (type(self), self.model_bytes, self.settings)
-        return _make, (*arguments, self.model_max_length)
+        make = functools.partial(type(self), **self.settings)
+        state = {"model_max_length": self.model_max_length}
+        return make, (self.model_bytes,), state
 
     def _encode(
         self, texts: list[str], num_threads: int, max_length: int | None
@@ -372,13 +369,3 @@ class Tokenizer(Pieces):
             ]
             for row in rows
         ]
-
-
-def _make(
-    tokenizer_class: type[_Tokenizer],
-    model_bytes: bytes,
-    settings: dict[str, Any],
-    length: int,
-) -> _Tokenizer:
-    """Creates a tokenizer; what pickled ones call."""
-    return tokenizer_class(model_bytes, **settings).with_max_length(length)

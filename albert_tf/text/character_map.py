@@ -36,11 +36,7 @@ def with_own_normalizer(tokenizer: AlbertTokenizer) -> bytes:
     * Pieces that end in a digit and a comma, which the tokenizer would split,
       are never used (`UNUSED`), so that SentencePiece finds their parts.
 
-    Args:
-      tokenizer: the tokenizer. Ids and pieces of the model are the same.
-
-    Returns:
-      The serialized model.
+    Ids and pieces of the model are the same.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
     spec = model.normalizer_spec
@@ -76,9 +72,8 @@ def remaining_differences(tokenizer: AlbertTokenizer) -> list[str]:
 def compile_rules(rules: Mapping[str, str]) -> bytes:
     """Compiles replacements to a SentencePiece `precompiled_charsmap`.
 
-    Args:
-      rules: a sequence of characters -> its replacement, which may be empty.
-        The longest sequence that matches is replaced.
+    The longest sequence of characters that matches is replaced, possibly by
+    nothing.
     """
     if not rules:
         return b""
@@ -108,12 +103,7 @@ def compile_rules(rules: Mapping[str, str]) -> bytes:
 def folding_rules(
     normalizer: Normalizer, original: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns the rules of a normalizer followed by a map's.
-
-    Args:
-      normalizer: the first step.
-      original: the rules of the second step.
-    """
+    """Returns the rules of a normalizer followed by those of a map."""
     folded = {
         c: text
         for c in _characters(original)

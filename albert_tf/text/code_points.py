@@ -77,10 +77,8 @@ def tabulate(
 ) -> Mappings:
     """Tabulates a mapping from characters to strings for all code points.
 
-    Args:
-      mapping: the function. It must map a string to itself if it maps each of
-        its characters to itself.
-      is_whitespace: whether to map a character to `WHITESPACE`.
+    It must map a string to itself if it maps each of its characters to itself.
+    Characters for which `is_whitespace` is true are mapped to `WHITESPACE`.
     """
     mapping_of = np.zeros(sys.maxunicode + 1, np.int32)
     rows = {"": 0}

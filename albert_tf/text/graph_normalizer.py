@@ -201,15 +201,29 @@ def character_offsets(
     )
 
 
+def source_ends(
+    starts: tf.Tensor, texts: tf.Tensor, last_ends: tf.Tensor
+) -> tf.Tensor:
+    """Returns the ends of sources that end where the next one starts.
+
+    Args:
+      starts: int64 `[sources]`, offsets in their texts.
+      texts: int64 `[sources]`, the text that each is in, ascending.
+      last_ends: int64 `[sources]`, the end of each if it is the last of its
+        text.
+    """
+    is_inner = tf.concat([texts, [-1]], 0)[1:] == texts
+    return tf.where(is_inner, tf.roll(starts, -1, 0), last_ends)
+
+
 class GraphAlignment(NamedTuple):
     """Normalized texts with offsets into the originals; see `Alignment`.
 
     Attributes:
       texts: tf.string `[batch]`, the normalized texts.
       code_points: ragged int32 `[batch, (characters)]`, their code points.
-      starts: int64 `[all characters]`, where the source of each character
-        starts in the original text, in bytes.
-      ends: int64 `[all characters]`, where the source ends.
+      starts, ends: int64 `[all characters]`, where the source of each character
+        starts and ends in the original text, in bytes.
     """
 
     texts: tf.Tensor
@@ -282,25 +296,27 @@ class GraphNormalizer(tf.Module):
         mappings = self._mappings_of(decoded)
         normalized = self._normalize(mappings)
 
-        # Sources are adjacent: each ends where the next one that is kept
-        # starts, or after the last nonspace character of the text.
+        # The last source ends after the last nonspace character of the text.
         lengths = replaced_lengths(
             decoded, mappings.replaced, self._rows, mappings.row_ids
         )
         kept = tf.where(lengths > 0)[:, 0]
         text_of = tf.gather(decoded.value_rowids(), kept)
+        kept_starts = tf.gather(starts.values, kept)
         last_nonspace = _last_before(mappings.nonspace, decoded.row_splits[1:])
-        ends = _ends(starts, tf.strings.length(texts, "BYTE"))
-        mapped_ends = tf.where(
-            tf.concat([text_of, [-1]], 0)[1:] == text_of,
-            tf.roll(tf.gather(starts.values, kept), -1, 0),
+        rows = decoded.value_rowids()
+        text_ends = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
+        ends = source_ends(starts.values, rows, tf.gather(text_ends, rows))
+        mapped_ends = source_ends(
+            kept_starts,
+            text_of,
             tf.gather(ends, tf.gather(last_nonspace, text_of)),
         )
         repeats = tf.gather(lengths, kept)
         return GraphAlignment(
             tf.strings.unicode_encode(normalized, "UTF-8"),
             normalized,
-            tf.repeat(tf.gather(starts.values, kept), repeats),
+            tf.repeat(kept_starts, repeats),
             tf.repeat(mapped_ends, repeats),
         )
 
@@ -369,16 +385,6 @@ def _latex_quotes(decoded: tf.RaggedTensor) -> tf.Tensor:
     within = numbers - _last_before(begins_run, numbers + 1)
     followed = tf.concat([continues, [False]], 0)[: tf.size(indices)]
     return tf.boolean_mask(indices, (within % 2 == 0) & followed)
-
-
-def _ends(starts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Returns the end of each decoded code point, flat, in bytes."""
-    nonempty = tf.where(starts.row_lengths() > 0)[:, 0]
-    return tf.tensor_scatter_nd_update(
-        tf.roll(starts.values, -1, 0),
-        (tf.gather(starts.row_splits, nonempty + 1) - 1)[:, None],
-        tf.cast(tf.gather(lengths, nonempty), tf.int64),
-    )
 
 
 def _last_before(flags: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:

@@ -65,13 +65,8 @@ class GraphDigitComma(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the offsets of the tokens that `split` returns.
 
-        Args:
-          ids: int32 `[batch, (tokens)]`, the argument of `split`.
-          begins: int64 `[all tokens]`, the first character of each token.
-          ends: int64 `[all tokens]`, the end of each token, exclusive.
-
-        Returns:
-          Begins and ends, int64 `[all tokens after the split]`.
+        `begins` and `ends` are the first character of each of its `ids` and the
+        one after the last, int64 `[all tokens]`. The results are, too.
         """
         indices, row_ids = self._find(ids)
 
@@ -101,8 +96,7 @@ class GraphParts(NamedTuple):
     Attributes:
       row_splits: int64 `[batch + 1]`, which parts belong to each text.
       texts: tf.string `[parts]`; empty for a special token.
-      starts: int64 `[parts]`, start of each part in its text, in bytes.
-      ends: int64 `[parts]`, end of each part, exclusive.
+      starts, ends: int64 `[parts]`, offsets of each part in its text, in bytes.
       is_special: bool `[parts]`.
       special_ids: int32 `[parts]`, the ids of special tokens.
     """

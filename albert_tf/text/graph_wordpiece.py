@@ -24,6 +24,7 @@ from albert_tf.text.graph_normalizer import (
     mapping_rows,
     replace_elements,
     replaced_lengths,
+    source_ends,
 )
 from albert_tf.text.word_splitter import (
     WordSplitter,
@@ -47,10 +48,8 @@ class GraphWords(NamedTuple):
     Attributes:
       characters: ragged int32 `[words, (characters)]`, code points.
       row_splits: int64 `[batch + 1]`, which words belong to each text.
-      starts: int64 `[all characters]`, where the source of each character
-        starts in the original text, in bytes. None without offsets.
-      ends: int64 `[all characters]`, where the source ends, exclusive. None
-        without offsets.
+      starts, ends: int64 `[all characters]`, where the source of each character
+        starts and ends in the original text, in bytes; None without offsets.
     """
 
     characters: tf.RaggedTensor
@@ -125,8 +124,7 @@ class GraphWordSplitter(tf.Module):
         characters = self._characters(decoded)
         words, nonspace = self._words(characters, decoded.nrows())
 
-        # Sources are adjacent, and dropped ones belong to the one before them:
-        # each ends where the next one that is kept starts, or with the text.
+        # Dropped sources belong to the one before them.
         num_sources = tf.size(starts.values, tf.int64)
         is_kept = tf.scatter_nd(
             characters.sources[:, None],
@@ -136,10 +134,8 @@ class GraphWordSplitter(tf.Module):
         kept = tf.where(is_kept > 0)[:, 0]
         text_of = tf.gather(decoded.value_rowids(), kept)
         lengths = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
-        char_ends = tf.where(
-            tf.concat([text_of, [-1]], 0)[1:] == text_of,
-            tf.roll(tf.gather(starts.values, kept), -1, 0),
-            tf.gather(lengths, text_of),
+        char_ends = source_ends(
+            tf.gather(starts.values, kept), text_of, tf.gather(lengths, text_of)
         )
         char_ends = tf.scatter_nd(kept[:, None], char_ends, [num_sources])
         sources = tf.gather(characters.sources, nonspace)
@@ -256,7 +252,7 @@ class GraphWordPiece(tf.Module):
         super().__init__(name="wordpiece")
         self._splitter = GraphWordSplitter(tokenizer.normalizer)
         self._max_characters = tokenizer.max_characters_per_word
-        ids = {tokenizer.id_to_piece(i): i for i in range(tokenizer.vocab_size)}
+        ids = tokenizer.get_vocab()
         with tf.init_scope(), tf.device("CPU:0"):
             self._table = tf.lookup.StaticHashTable(
                 tf.lookup.KeyValueTensorInitializer(

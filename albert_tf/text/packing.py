@@ -32,12 +32,7 @@ def make_segment(rows: Sequence[Sequence[int]]) -> Segment:
 
 
 def longest_sequence(ops: Any, segments: Sequence[Segment]) -> Any:
-    """Returns the length of the longest sequence if none is trimmed.
-
-    Args:
-      ops: `ArrayOps` or `TensorOps`.
-      segments: see `pack`.
-    """
+    """Returns the length of the longest sequence of `pack`, untrimmed."""
     return ops.largest(sum(x.lengths for x in segments)) + 1 + len(segments)
 
 
@@ -120,13 +115,8 @@ def pack_to_longest(
 ) -> dict[str, Any]:
     """Packs segments, and pads only to the longest sequence; see `pack`.
 
-    Args:
-      ops: `ArrayOps` or `TensorOps`.
-      tokenizer: the tokenizer, for its special ids.
-      segments: one or two segments of the same batch.
-      max_length: maximum length.
-      multiple: the length is rounded up to a multiple of it.
-      drop_empty: see `pack`.
+    The length is at most `max_length`, and otherwise rounded up to a multiple
+    of `multiple`.
     """
     longest = longest_sequence(ops, segments)
     longest += -longest % multiple

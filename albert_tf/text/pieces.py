@@ -51,11 +51,7 @@ class Pieces(abc.ABC):
         return self._decode([self._check_id(i) for i in ids])
 
     def batch_decode(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """Decodes each row of a batch of ids; see `decode`.
-
-        Args:
-          batch: rows of ids, such as `[batch, seq]` of `input_word_ids`.
-        """
+        """Decodes each row of ids `[batch, seq]`; see `decode`."""
         return [self.decode(ids) for ids in batch]
 
     def id_to_piece(self, piece_id: int) -> str:

@@ -1,5 +1,6 @@
 """SentencePiece models: loading, checks and the digit-comma rule."""
 
+import contextlib
 import dataclasses
 import math
 import re
@@ -29,13 +30,9 @@ def load_processor(
 ) -> sentencepiece.SentencePieceProcessor:
     """Loads a SentencePiece model that has ALBERT's special pieces.
 
-    Args:
-      content: the serialized model.
-      name: name of the model in error messages, such as its path.
-
     Raises:
       InputError: if the content is not a SentencePiece model, or if a special
-        piece is missing.
+        piece is missing. The message begins with `name`.
     """
     try:
         check_model(content)
@@ -72,21 +69,18 @@ def check_model(content: bytes) -> None:
     SentencePiece does not validate its input. Content that is not a model at
     all passes this check; loading it then fails.
 
-    Args:
-      content: a serialized SentencePiece model, possibly invalid.
-
     Raises:
       ValueError: if there are too many pieces; if a piece is too long, is not
         UTF-8, contains NUL or has no finite score; or if the charsmap is
         damaged.
     """
-    problem = _check_sizes(content)
+    num_checked = _check_sizes(content)
     try:
         model = sentencepiece_model_pb2.ModelProto.FromString(content)
     except DecodeError:
         return
-    if problem:  # As with groups, which parsers skip: pieces may follow.
-        raise ValueError(f"it has unknown fields ({problem})")
+    if len(model.pieces) != num_checked:
+        raise ValueError("it has unknown fields between its pieces")
     for i, piece in enumerate(model.pieces):
         # Protocol Buffers returns bytes if a string is not UTF-8.
         if not isinstance(piece.piece, str):
@@ -100,14 +94,11 @@ def check_model(content: bytes) -> None:
 
 
 def piece_probabilities(content: bytes) -> np.ndarray | None:
-    """Returns the probability of each piece under a unigram model.
+    """Returns the probability of each piece of a serialized unigram model.
 
     Scores of a unigram model are logarithms of probabilities (Kudo 2018,
     arXiv:1804.10959). Pieces that the model does not score, such as special
     ones, count as the most frequent one.
-
-    Args:
-      content: a serialized SentencePiece model.
 
     Returns:
       float64 `[pieces]`, or None if the model is of another type.
@@ -122,34 +113,33 @@ def piece_probabilities(content: bytes) -> np.ndarray | None:
     return found
 
 
-def _check_sizes(content: bytes) -> str:
+def _check_sizes(content: bytes) -> int:
     """Checks number and sizes of a serialized model's pieces, unparsed.
 
     Returns:
-      Why not all of the content was checked, or "".
+      The number of pieces before the first field that cannot be read, such as a
+      group, which other parsers skip.
 
     Raises:
       ValueError: if there are too many pieces, or one is too long.
     """
-    num_pieces, fields = 0, fields_of(memoryview(content))
-    while True:
-        try:
-            field, piece = next(fields)
-        except StopIteration:
-            return ""
-        except ValueError as error:
-            return str(error)
-        if field != 1:
-            continue
+    sizes = []
+    with contextlib.suppress(ValueError):
+        for field, value in fields_of(memoryview(content)):
+            if field == 1:
+                sizes.append(len(value))
+            if len(sizes) > MAX_PIECES:
+                break
+    if len(sizes) > MAX_PIECES:
+        raise ValueError(f"there are more than {MAX_PIECES:,} pieces")
+    for number, size in enumerate(sizes):
         # 32 bytes leave room for the score and the type.
-        if len(piece) > MAX_PIECE_BYTES + 32:
+        if size > MAX_PIECE_BYTES + 32:
             raise ValueError(
-                f"piece {num_pieces} has {len(piece):,} bytes, "
+                f"piece {number} has {size:,} bytes, "
                 f"and pieces have at most {MAX_PIECE_BYTES:,}"
             )
-        num_pieces += 1
-        if num_pieces > MAX_PIECES:
-            raise ValueError(f"there are more than {MAX_PIECES:,} pieces")
+    return len(sizes)
 
 
 def words_are_independent(content: bytes) -> bool:
@@ -196,8 +186,8 @@ class SplitPiece:
     Attributes:
       piece: the piece.
       id: id of the piece, or of `<unk>` if it is not in the vocabulary.
-      start: start offset, in characters before the end of the original piece.
-      end: end offset, counted in the same way; 0 for the comma.
+      start, end: its offsets, in characters before the end of the original
+        piece; the end of the comma is 0.
     """
 
     piece: str
@@ -226,10 +216,6 @@ def split_digit_commas(
     code, which would then also split unknown text that ends in a digit and a
     comma; here only pieces are split.
 
-    Args:
-      processor: the SentencePiece model.
-      rule: `google`, `corrected` or `off`.
-
     Returns:
       The parts of each piece that is split, by its id.
     """
@@ -242,9 +228,14 @@ def split_digit_commas(
     splits = {}
     for piece_id in range(processor.get_piece_size()):
         piece = processor.id_to_piece(piece_id)
-        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+        if ends_in_digit_comma(piece):
             splits[piece_id] = _split(processor, piece, rule)
     return splits
+
+
+def ends_in_digit_comma(piece: str) -> bool:
+    """Returns whether a piece ends in a digit and a comma."""
+    return piece.endswith(",") and piece[-2:-1].isdigit()
 
 
 def replace_pieces(

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import sentencepiece
@@ -15,7 +15,6 @@ from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
     DigitComma,
-    SplitPiece,
     load_processor,
     replace_pieces,
     split_digit_commas,
@@ -205,46 +204,40 @@ class AlbertTokenizer(Tokenizer):
         return SEGMENT_LENGTH if is_exact else LONGEST_SEGMENT
 
     def _tokens_plain(self, text: str, follows_space: bool) -> Iterator[Token]:
-        tokens = _tokens_with_offsets(
-            text, self.normalizer, self._processor, self.splits
-        )
+        tokens = self._tokens_with_offsets(text)
         if follows_space:  # It belongs to the first token.
             for token in itertools.islice(tokens, 1):
                 yield token._replace(start=-1)
         yield from tokens
+
+    def _tokens_with_offsets(self, text: str) -> Iterator[Token]:
+        """Yields tokens with offsets into `text`, before normalization."""
+        normalized, starts, ends = self.normalizer.align(text)
+        # An empty token (from the space added before the first word) may end at
+        # the start of the next character.
+        starts = [*starts, len(text)]
+
+        def token(piece: str, piece_id: int, first: int, last: int) -> Token:
+            end = ends[last - 1] if last > first else starts[first]
+            return Token(piece, piece_id, starts[first], end)
+
+        for piece, piece_id, begin, end in _segment(
+            normalized, self._processor
+        ):
+            split = self.splits.get(piece_id)
+            if split is None:
+                yield token(piece, piece_id, begin, end)
+                continue
+            for i, part in enumerate(split):
+                first = max(begin, end - part.start) if i else begin
+                last = max(begin, end - part.end)
+                yield token(part.piece, part.id, first, last)
 
     def _decode(self, ids: list[int]) -> str:
         return self._processor.decode(ids)
 
     def _piece(self, piece_id: int) -> str:
         return self._processor.id_to_piece(piece_id)
-
-
-def _tokens_with_offsets(
-    text: str,
-    normalizer: Normalizer,
-    processor: sentencepiece.SentencePieceProcessor,
-    splits: Mapping[int, tuple[SplitPiece, ...]],
-) -> Iterator[Token]:
-    """Yields tokens with offsets into `text`, before normalization."""
-    normalized, starts, ends = normalizer.align(text)
-    # An empty token (from the space added before the first word) may end at the
-    # start of the next character.
-    starts = [*starts, len(text)]
-
-    def token(piece: str, piece_id: int, first: int, last: int) -> Token:
-        end = ends[last - 1] if last > first else starts[first]
-        return Token(piece, piece_id, starts[first], end)
-
-    for piece, piece_id, begin, end in _segment(normalized, processor):
-        split = splits.get(piece_id)
-        if split is None:
-            yield token(piece, piece_id, begin, end)
-            continue
-        for i, part in enumerate(split):
-            first = max(begin, end - part.start) if i else begin
-            last = max(begin, end - part.end)
-            yield token(part.piece, part.id, first, last)
 
 
 def _segment(

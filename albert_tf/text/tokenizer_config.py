@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
@@ -129,31 +129,21 @@ def tokenizer_settings(
 
 def _albert_tf_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings in a config that albert_tf has written."""
-    rules = get_args(DigitComma)
-    if config["digit_comma"] not in rules:
-        raise ValueError(
-            f"digit_comma must be one of {', '.join(rules)}, not "
-            f"{shown(config['digit_comma'])}"
-        )
+    rule = _rule(config, "digit_comma", DigitComma)
     for name in ("do_lower_case", "keep_accents", *_OWN_SETTINGS):
         if name not in config:
             raise ValueError(f"{name} is missing")
     return {
         "do_lower_case": typed(config, "do_lower_case", bool, True),
         "strip_accents": not typed(config, "keep_accents", bool, False),
-        "digit_comma": config["digit_comma"],
+        "digit_comma": rule,
         **{name: typed(config, name, bool, False) for name in _OWN_SETTINGS},
     }
 
 
 def _hugging_face_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings that reproduce the slow tokenizer."""
-    name = typed(config, "tokenizer_class", str) or "AlbertTokenizer"
-    if name not in _TOKENIZER_CLASSES:
-        raise ValueError(
-            f"tokenizer_class={name} is not supported, only "
-            f"{' and '.join(_TOKENIZER_CLASSES)}"
-        )
+    _check_class(config, _TOKENIZER_CLASSES)
     if not typed(config, "remove_space", bool, True):
         raise ValueError(
             "remove_space=false (whitespace is kept as it is) is not supported"
@@ -223,12 +213,7 @@ def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A Hugging Face file gives the settings of its slow tokenizer.
     """
-    name = typed(config, "tokenizer_class", str) or "BertTokenizer"
-    if name not in _WORDPIECE_CLASSES:
-        raise ValueError(
-            f"tokenizer_class={name} is not supported with vocab.txt, only "
-            f"{', '.join(_WORDPIECE_CLASSES)}"
-        )
+    _check_class(config, _WORDPIECE_CLASSES, " with vocab.txt")
     if not typed(config, "do_basic_tokenize", bool, True):
         raise ValueError(
             "do_basic_tokenize=false (no splitting at punctuation) is not "
@@ -248,13 +233,7 @@ def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         ),
     }
     if _OUR_RULES in config:
-        rules = config[_OUR_RULES]
-        if rules not in get_args(WordRules):
-            raise ValueError(
-                f"{_OUR_RULES} must be one of "
-                f"{', '.join(get_args(WordRules))}, not {shown(rules)}"
-            )
-        settings["rules"] = rules
+        settings["rules"] = _rule(config, _OUR_RULES, WordRules)
         settings["match_special_tokens"] = typed(
             config, "match_special_tokens", bool, False
         )
@@ -287,6 +266,28 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
                 "added token; the added tokens must be all user-defined "
                 "pieces, or none of them"
             )
+
+
+def _rule(config: Mapping[str, Any], name: str, rules: Any) -> str:
+    """Returns a value of a config that is one of a `Literal`."""
+    if config[name] not in get_args(rules):
+        raise ValueError(
+            f"{name} must be one of {', '.join(get_args(rules))}, not "
+            f"{shown(config[name])}"
+        )
+    return config[name]
+
+
+def _check_class(
+    config: Mapping[str, Any], supported: Sequence[str], context: str = ""
+) -> None:
+    """Checks the class of the tokenizer, which may be missing."""
+    name = typed(config, "tokenizer_class", str)
+    if name and name not in supported:
+        raise ValueError(
+            f"tokenizer_class={name} is not supported{context}, only "
+            f"{', '.join(supported)}"
+        )
 
 
 def _check_special_tokens(

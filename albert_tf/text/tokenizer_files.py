@@ -74,11 +74,7 @@ def tokenizer_files(
 
     Names and keys are Hugging Face's. transformers 4 gives the same ids if the
     settings are `HUGGING_FACE_SLOW`, apart from `do_lower_case` and
-    `strip_accents`.
-
-    Args:
-      tokenizer: the tokenizer.
-      max_length: maximum sequence length of the model, if known.
+    `strip_accents`. `max_length` is that of the model, if known.
     """
     config = describe(tokenizer)
     config[_FINGERPRINT] = tokenizer.fingerprint

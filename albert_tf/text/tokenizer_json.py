@@ -143,9 +143,7 @@ def wordpiece_json(tokenizer: AlbertWordPieceTokenizer) -> bytes:
             "unk_token": tokenizer.id_to_piece(tokenizer.unk_id),
             "continuing_subword_prefix": CONTINUATION,
             "max_input_chars_per_word": tokenizer.max_characters_per_word,
-            "vocab": {
-                tokenizer.id_to_piece(i): i for i in range(tokenizer.vocab_size)
-            },
+            "vocab": tokenizer.get_vocab(),
         },
     }
     return (json.dumps(config, ensure_ascii=False) + "\n").encode()

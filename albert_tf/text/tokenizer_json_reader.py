@@ -18,6 +18,7 @@ from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
     WORD_MARK,
     check_model,
+    ends_in_digit_comma,
     user_defined_pieces,
 )
 from albert_tf.text.tokenizer_json import (
@@ -78,13 +79,9 @@ def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
       ordinary score (a log probability) is that low.
     * If the file has no charsmap, neither has the model.
 
-    Args:
-      content: content of the file.
-      name: name of the file in error messages, such as its path.
-
     Raises:
       InputError: if the file is damaged, or has another type of tokenizer or an
-        option that is not supported.
+        option that is not supported. The message begins with `name`.
     """
     try:
         return _read(parse_object(content, "it"))
@@ -130,9 +127,7 @@ def _read(config: Mapping[str, Any]) -> TokenizerJsonModel:
     added = _special_by_id(config.get("added_tokens") or [], vocab)
     steps, charsmap = _normalization(config.get("normalizer"))
     ends_in_comma = {
-        i
-        for i, (piece, _) in enumerate(vocab)
-        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+        i for i, (piece, _) in enumerate(vocab) if ends_in_digit_comma(piece)
     }
     penalized = {i for i in ends_in_comma if vocab[i][1] <= PENALTY}
     model = sentencepiece_model_pb2.ModelProto()

@@ -131,17 +131,14 @@ class Segment(NamedTuple):
 def segments(text: str, length: int) -> Iterator[Segment]:
     """Splits a text into segments that are encoded in bounded memory.
 
-    A text of at most `length` characters is one segment. A longer text is split
-    at spaces between words, which no piece crosses, so that its ids do not
-    change. (SentencePiece adds up the scores of all pieces in float32, so for a
+    The text has no special tokens. One of at most `length` characters is one
+    segment. A longer text is split at spaces between words, which no piece
+    crosses, so that its ids do not change: at the first space after `length`
+    characters or, if `length` is `LONGEST_RUN` or more, so that no segment is
+    longer. (SentencePiece adds up the scores of all pieces in float32, so for a
     text of millions of characters it may choose among segmentations of nearly
     the same score differently.) A word is split only if it has more than
     `LONGEST_RUN` characters.
-
-    Args:
-      text: a text without special tokens.
-      length: number of characters after which to split at the next space; if
-        it is `LONGEST_RUN` or more, the largest length of a segment.
     """
     start, follows_space = 0, False
     while len(text) - start > length:

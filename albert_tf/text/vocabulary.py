@@ -123,9 +123,8 @@ def train_vocabulary(
             "sentences: no text to train a vocabulary on (no letter or digit); "
             "check the input files."
         )
-    train = _train_wordpiece
-    if config.model_type != "wordpiece":
-        train = _train_sentencepiece
+    is_wordpiece = config.model_type == "wordpiece"
+    train = _train_wordpiece if is_wordpiece else _train_sentencepiece
     contents = train(sample.texts, config)
     write_together(dict(zip(paths, contents, strict=True)))
     return paths[0]
@@ -149,8 +148,7 @@ def _train_sentencepiece(
         # quotation mark would start a quoted field.
         user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
     )
-    processor = sentencepiece.SentencePieceProcessor()
-    processor.LoadFromSerializedProto(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     # The format of SentencePiece's own command.
     listing = "".join(
         f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
@@ -182,8 +180,7 @@ def _train_wordpiece(sample: list[str], config: VocabularyConfig) -> tuple[str]:
         split_by_number=False,
         normalization_rule_name="identity",
     )
-    processor = sentencepiece.SentencePieceProcessor()
-    processor.LoadFromSerializedProto(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     learned = [
         processor.id_to_piece(i) for i in range(1, processor.get_piece_size())
     ]
@@ -260,13 +257,9 @@ def sample_by_weight(
 ) -> list[str]:
     """Samples sentences from corpora in proportion to their weights.
 
-    Returns `max_sentences` sentences, or fewer if a corpus has too few for its
-    share.
-
-    Args:
-      corpora: the weight and the sentences of each corpus, by name. The weights
-        add up to 1.
-      config: the settings.
+    `corpora` has the weight and the sentences of each corpus, by name; the
+    weights add up to 1. The sample has `max_sentences` sentences, or fewer if a
+    corpus has too few for its share.
 
     Raises:
       InputError: if a corpus has no sentence.

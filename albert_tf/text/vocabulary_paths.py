@@ -39,22 +39,28 @@ def new_vocabulary_files(
 ) -> list[pathlib.Path]:
     """Returns the paths of a new vocabulary, whose folder is created.
 
-    Args:
-      output: prefix of the paths.
-      model_type: type of the vocabulary.
-      overwrite: whether the files may exist.
-
     Raises:
-      InputError: if the output cannot be written.
+      InputError: if the output cannot be written, or the files exist and
+        `overwrite` is False.
     """
     if is_remote(output):
         raise InputError(
             f"output={os.fspath(output)!r}: must be a local path; write the "
             "vocabulary there and copy it."
         )
-    prefix = pathlib.Path(output)
-    _make_folder(prefix)
-    paths = list(vocabulary_files(prefix, model_type))
+    paths = list(vocabulary_files(output, model_type))
+    folder = paths[0].parent
+    reason = "no permission to write there"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(folder, os.W_OK)
+    except OSError as error:
+        is_writable, reason = False, error.strerror
+    if not is_writable:
+        raise InputError(
+            f"output={os.fspath(output)!r}: cannot be written: {reason}; give "
+            "another prefix."
+        )
     for path in paths:
         if path.exists() and not overwrite:
             raise InputError(
@@ -62,18 +68,3 @@ def new_vocabulary_files(
                 "overwrite"
             )
     return paths
-
-
-def _make_folder(prefix: pathlib.Path) -> None:
-    reason = None
-    try:
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror
-    if reason is None and not os.access(prefix.parent, os.W_OK):
-        reason = "no permission to write there"
-    if reason is not None or not prefix.name:
-        raise InputError(
-            f"output={str(prefix)!r}: cannot be written: "
-            f"{reason or 'no file name'}; give another prefix."
-        )

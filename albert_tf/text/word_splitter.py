@@ -187,51 +187,50 @@ def is_punctuation(character: str) -> bool:
     return unicodedata.category(character).startswith("P")
 
 
-class _CleaningTable(dict):
-    """Table for the first `str.translate`: cleaning and ideographs."""
+class _Table(dict):
+    """Table for `str.translate`, filled on demand: texts use few characters."""
 
-    def __init__(self, rules: WordRules, spaces_ideographs: bool):
+    def __init__(self, form_of: Callable[[str], str]):
         super().__init__()
-        self._dropped = ("Cc", "Cf", "Cs")
-        if rules == "hugging_face":
-            self._dropped = (*self._dropped, "Cn", "Co")
-        self._spaces_ideographs = spaces_ideographs
+        self._form_of = form_of
 
     def __missing__(self, code_point: int) -> str:
-        character = chr(code_point)
+        form = self[code_point] = self._form_of(chr(code_point))
+        return form
+
+
+@functools.cache
+def _cleaning_table(rules: WordRules, spaces_ideographs: bool) -> _Table:
+    """Returns the table for the first step: cleaning and ideographs."""
+    dropped = ["Cc", "Cf", "Cs"]
+    if rules == "hugging_face":
+        dropped += ["Cn", "Co"]
+
+    def form_of(character: str) -> str:
         category = unicodedata.category(character)
         if character in "\t\n\r" or category in ("Zs", "Zl", "Zp"):
-            form = " "
-        elif category in self._dropped or character == "\ufffd":
-            form = ""
-        elif self._spaces_ideographs and is_ideograph(character):
-            form = f" {character} "
-        else:
-            form = character
-        self[code_point] = form
-        return form
+            return " "
+        if category in dropped or character == "\ufffd":
+            return ""
+        if spaces_ideographs and is_ideograph(character):
+            return f" {character} "
+        return character
+
+    return _Table(form_of)
 
 
-class _SpacingTable(dict):
-    """Table for the last `str.translate`: punctuation and marks."""
+@functools.cache
+def _spacing_table(drops_marks: bool) -> _Table:
+    """Returns the table for the last step: punctuation and marks."""
 
-    def __init__(self, drops_marks: bool):
-        super().__init__()
-        self._drops_marks = drops_marks
-
-    def __missing__(self, code_point: int) -> str:
-        form = character = chr(code_point)
+    def form_of(character: str) -> str:
         if is_punctuation(character):
-            form = f" {character} "
-        elif self._drops_marks and unicodedata.category(character) == "Mn":
-            form = ""
-        self[code_point] = form
-        return form
+            return f" {character} "
+        if drops_marks and unicodedata.category(character) == "Mn":
+            return ""
+        return character
 
-
-# The tables are filled on demand, as texts use few code points.
-_cleaning_table = functools.cache(_CleaningTable)
-_spacing_table = functools.cache(_SpacingTable)
+    return _Table(form_of)
 
 
 def _compose(sources: list[_Source]) -> list[_Source]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
@@ -33,13 +33,11 @@ def is_wordpiece(content: bytes) -> bool:
 def read_pieces(content: bytes, name: str) -> list[str]:
     """Parses a `vocab.txt` to a list of pieces, in the order of their ids.
 
-    Args:
-      content: one piece per line, in UTF-8.
-      name: name of the file in error messages, such as its path.
+    It has one piece per line, in UTF-8.
 
     Raises:
       InputError: if the file is not a WordPiece vocabulary, or if one of BERT's
-        special pieces is missing.
+        special pieces is missing. The message begins with `name`.
     """
     num_lines = content.count(b"\n") + content.count(b"\r")
     if num_lines > 2 * MAX_PIECES:
@@ -87,10 +85,10 @@ class WordPieces:
     """
 
     def __init__(
-        self, pieces: Sequence[str], unk_id: int, max_characters_per_word: int
+        self, ids: Mapping[str, int], unk_id: int, max_characters_per_word: int
     ):
-        self._ids = {piece: i for i, piece in enumerate(pieces)}
-        self._longest = max(map(len, pieces))
+        self._ids = ids
+        self._longest = max(map(len, ids))
         self._unknown = (unk_id,)
         self._max_characters = max_characters_per_word
         self._cache: dict[str, tuple[int, ...]] = {}
@@ -196,7 +194,7 @@ class AlbertWordPieceTokenizer(Tokenizer):
         )
         self.max_characters_per_word = _MAX_CHARACTERS[rules]
         self._pieces_of = WordPieces(
-            self._pieces, self.unk_id, self.max_characters_per_word
+            ids, self.unk_id, self.max_characters_per_word
         )
 
     @classmethod
