@@ -70,18 +70,15 @@ def create_with_beam(
 ) -> dict[str, Any]:
     """Creates pretraining data by a pipeline of Apache Beam.
 
-    Records, tokenizer and manifest are those of `create_pretraining_data`.
-    Input and output may be on any file system that TensorFlow supports and all
-    workers can access. The manifest is written last: data without it are not
-    complete.
+    Records, tokenizer and manifest, which is returned, are those of
+    `create_pretraining_data`. Input and output may be on any file system that
+    TensorFlow supports and all workers can access. The manifest is written
+    last: data without it are not complete.
 
     Args:
       config: the settings, of which `num_workers` is ignored.
       runner: name of a runner, such as "DirectRunner".
       options: flags of the runner, as on a command line.
-
-    Returns:
-      The manifest.
 
     Raises:
       InputError: If an input or the output folder cannot be used.

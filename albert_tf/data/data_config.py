@@ -27,8 +27,6 @@ OneSentenceChunks = Literal["drop", "random_next"]
 Masking = Literal["dynamic", "static"]
 WordStarts = Literal["google", "spaces"]
 
-_PACKING_SETTINGS = ("pack", "max_sequences_per_row")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadingConfig:
@@ -316,7 +314,7 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         Settings of packing are left out unless records are packed, and so is
         the default of `word_starts`, which older data sets do not have.
         """
-        left_out = set() if self.pack else set(_PACKING_SETTINGS)
+        left_out = set() if self.pack else {"pack", "max_sequences_per_row"}
         if self.word_starts == MaskingConfig.word_starts:
             left_out.add("word_starts")
         return {

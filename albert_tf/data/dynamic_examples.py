@@ -187,25 +187,24 @@ def _draw_pairs(
         fold_in(seed, 0),
     )
     has_order = split < lengths
-    draws = tf.random.stateless_uniform(
-        tf.shape(lengths), fold_in(seed, 1), alg="philox"
-    )
-    is_changed = has_order & (draws < 0.5)
+
+    def draws(number: int) -> tf.Tensor:
+        return tf.random.stateless_uniform(
+            tf.shape(lengths), fold_in(seed, number), alg="philox"
+        )
+
+    is_changed = has_order & (draws(1) < 0.5)
     # Start and length of both segments.
     a, b = (starts, split), (starts + split, lengths - split)
     if order == "sop":
         a, b = _where(is_changed, b, a), _where(is_changed, a, b)
     else:
-        draws = tf.random.stateless_uniform(
-            tf.shape(lengths), fold_in(seed, 2), alg="philox"
-        )
         partners, found = draw_partners(
-            TensorOps(), b[1], chunks["document"], is_changed, draws
+            TensorOps(), b[1], chunks["document"], is_changed, draws(2)
         )
         random_b = tuple(tf.gather(each, partners) for each in b)
-        width = settings.max_seq_length
         is_changed &= found & ~_equal_texts(
-            tokens.flat_values, a, random_b, width
+            tokens.flat_values, a, random_b, settings.max_seq_length
         )
         b = _where(is_changed, random_b, b)
     return SentencePairs(*a, *b, tf.cast(is_changed, tf.int32)), has_order

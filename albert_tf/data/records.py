@@ -132,9 +132,6 @@ class Records:
         """Checks that vocabulary and positions of a model fit the records.
 
         Token ids are checked only in `samples`; `dataset` checks each batch.
-
-        Raises:
-          InputError: if the vocabulary or the positions are too few.
         """
         for file in itertools.chain(*self.files.values()):
             if file.manifest is None:

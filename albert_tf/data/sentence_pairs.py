@@ -194,29 +194,22 @@ def draw_sentence_pairs(
     uniformly from [2, max_seq_length - 3]. Sentences are added to a chunk until
     it reaches the target or the document ends. A uniformly drawn sentence
     boundary splits it into A and B. If they are too long, tokens are removed
-    one by one from a random end of the longer segment.
+    one by one from a random end of the longer segment. Random segments come
+    from another document, or from the same one if it is the only one.
 
     There are three differences. With `one_sentence_chunks="drop"`, a chunk of a
     single sentence, which has no order to predict, is dropped; the original
-    adds text of a random other document with label 1, so that its SOP data
-    contain next-sentence negatives (google-research/albert#234). Pairs of
-    identical segments are dropped, as they have no order. And for SOP, half of
-    the documents are cut from the end: the sentence that exceeds the target is
-    long and often truncated, and in the original it is always the last one of
-    its chunk, which reveals the order.
+    ("random_next") adds text of a random other document with label 1, so that
+    its SOP data contain next-sentence negatives (google-research/albert#234).
+    Pairs of identical segments are dropped, as they have no order. And for SOP,
+    half of the documents are cut from the end: the sentence that exceeds the
+    target is long and often truncated, and in the original it is always the
+    last one of its chunk, which reveals the order.
 
-    Args:
-      documents: documents to cut. Random segments come from another document,
-        or from the same one if it is the only one.
-      rng: source of all randomness.
-      max_seq_length: maximum length of `[CLS] A [SEP] B [SEP]`.
-      short_seq_prob: share of documents with a shorter target length.
-      sentence_order: "sop": half of the pairs are swapped. "nsp": half of the
-        pairs have a random B, and the unused rest of the chunk starts the next
-        one. "none": all pairs are in order with label 0, for masked LM only; a
-        chunk of one sentence becomes A without B.
-      one_sentence_chunks: "drop" or, as the original, "random_next". No effect
-        with "none".
+    With `sentence_order="sop"`, half of the pairs are swapped. With "nsp", half
+    have a random B, and the unused rest of the chunk starts the next one. With
+    "none", all are in order with label 0, for masked LM only, and a chunk of
+    one sentence becomes A without B.
 
     Returns:
       The pairs in document order, and counts: `chunks`, `one_sentence_chunks`,

@@ -27,7 +27,6 @@ from albert_tf.text.tokenizer_json import (
     tokenizer_json,
 )
 from albert_tf.text.tokenizer_json_reader import (
-    TokenizerJsonModel,
     normalizer_settings,
     read_tokenizer_json,
 )
@@ -195,7 +194,12 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         tokenizer = tokenizer_class.from_file(model, **settings)
     with _config_errors(path):
         check_added_tokens(config, tokenizer)
-        _check_fingerprint(config, tokenizer, rebuilt)
+        saved = typed(config, _FINGERPRINT, str)
+        if saved not in (None, tokenizer.fingerprint) and not rebuilt:
+            raise ValueError(
+                f"{tokenizer.file_name} is not the vocabulary that was saved "
+                f"(its SHA-256 is not {_FINGERPRINT}); copy it again"
+            )
         length = typed(config, "model_max_length", float)
         if length is not None and length < 2:
             raise ValueError(f"model_max_length={length} must be at least 2")
@@ -210,27 +214,10 @@ def _config_errors(path: str) -> Iterator[None]:
     """Converts errors to an `InputError` that names the config file."""
     try:
         yield
-    except (
-        *(ValueError, KeyError, TypeError, AttributeError),
-        RecursionError,
-    ) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: not a valid tokenizer config: {error}"
         ) from None
-
-
-def _check_fingerprint(
-    config: dict[str, Any],
-    tokenizer: Tokenizer,
-    rebuilt: TokenizerJsonModel | None,
-) -> None:
-    expected = typed(config, _FINGERPRINT, str)
-    if expected is None or rebuilt or expected == tokenizer.fingerprint:
-        return
-    raise ValueError(
-        f"{tokenizer.file_name} is not the vocabulary that was saved (its "
-        f"SHA-256 is not {_FINGERPRINT}); copy it again"
-    )
 
 
 def _read_config(folder: str) -> dict[str, Any]:
