@@ -68,6 +68,8 @@ def _write_split(
     records: Records, split: str, count: int, folder: pathlib.Path, seed: int
 ) -> dict[str, Any]:
     """Writes the arrays of a split; returns its entry in the manifest."""
+    assert records.tokenizer is not None
+    vocab_size = records.tokenizer.vocab_size
     folder.mkdir()
     dataset = records.dataset(
         _BATCH, seed=seed, training=split == "train", split=split
@@ -77,7 +79,7 @@ def _write_split(
     constants: dict[str, np.ndarray] = {}
     done = 0
     for batch in dataset.as_numpy_iterator():
-        batch = _compact(batch, records)
+        batch = _compact(batch, vocab_size)
         size = min(count - done, len(batch["lengths"]))
         for name, values in batch.items():
             if done == 0:
@@ -117,23 +119,23 @@ def _new_array(
 
 
 def _compact(
-    batch: dict[str, np.ndarray], records: Records
+    batch: dict[str, np.ndarray], vocab_size: int
 ) -> dict[str, np.ndarray]:
     """Returns a batch in small dtypes, with `lengths` for `input_mask`."""
-    assert records.tokenizer is not None
-    small = records.tokenizer.vocab_size <= 2**16
-    sequences = 0
-    if "sequence_starts" in batch:
-        sequences = batch["sequence_starts"].shape[1]
-    ids = ("input_word_ids", "masked_lm_ids")
-    compact = {"lengths": batch["input_mask"].sum(1).astype(np.uint16)}
-    for name, values in batch.items():
-        if name in ids:
-            compact[name] = values.astype(np.uint16 if small else np.int32)
-        elif name in ("masked_lm_positions", "sequence_starts"):
-            compact[name] = values.astype(np.uint16)
-        elif name == "sequence_ids" and sequences > 255:
-            compact[name] = values.astype(np.uint16)
-        elif name != "input_mask":
-            compact[name] = values.astype(np.uint8)
-    return compact
+    mask = batch["input_mask"]
+    ids = np.uint16 if vocab_size <= 2**16 else np.int32
+    positions = np.uint16 if mask.shape[1] < 2**16 else np.int32
+    dtypes = {
+        "input_word_ids": ids,
+        "masked_lm_ids": ids,
+        "masked_lm_positions": positions,
+        "sequence_starts": positions,
+    }
+    if "sequence_starts" in batch and batch["sequence_starts"].shape[1] > 255:
+        dtypes["sequence_ids"] = np.uint16
+    compact = {"lengths": mask.sum(1).astype(positions)}
+    return compact | {
+        name: values.astype(dtypes.get(name, np.uint8))
+        for name, values in batch.items()
+        if name != "input_mask"
+    }

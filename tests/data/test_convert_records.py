@@ -9,7 +9,7 @@ import os
 import numpy as np
 import pytest
 
-from albert_tf.data.convert_records import convert_records
+from albert_tf.data.convert_records import _compact, convert_records
 from albert_tf.data.example_arrays import ConvertDataConfig
 from albert_tf.data.records import open_records
 from albert_tf.errors import StorageError
@@ -49,6 +49,16 @@ def test_all_records_are_written_once_for_each_epoch(folders, tmp_path):
         ids = np.load(output / "train" / "input_word_ids.npy")
         assert len(ids) == 2 * count
         assert ids[:, 0].all()
+
+
+def test_lengths_and_positions_of_long_records_fit():
+    features = {
+        "input_mask": np.ones([1, 70_000], np.int32),
+        "masked_lm_positions": np.array([[65_535, 69_999]]),
+    }
+    compact = _compact(features, vocab_size=100)
+    assert compact["lengths"] == [70_000]
+    assert compact["masked_lm_positions"].tolist() == [[65_535, 69_999]]
 
 
 def test_a_full_disk_is_an_error(folders, tmp_path, monkeypatch):
