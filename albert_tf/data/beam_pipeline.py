@@ -132,7 +132,7 @@ def _create(
             pipeline
             | "groups" >> beam.Create(groups)
             | "spread groups" >> beam.Reshuffle()
-            | "read" >> beam.FlatMap(_read_tasks, config, limits)
+            | "read" >> beam.FlatMap(_ReadTasks(config, limits))
             | "spread tasks" >> beam.Reshuffle()
             | "make records" >> beam.FlatMap(_MakeRecords(config, num_shards))
         )
@@ -179,13 +179,17 @@ def _create(
     return read_manifest(output)
 
 
-def _read_tasks(
-    group: FileGroup, config: PretrainingDataConfig, limits: Limits
-) -> Iterator[BlockTask | _Statistics]:
+@dataclasses.dataclass
+class _ReadTasks:
     """Reads the tasks of a group of files, and then statistics."""
-    oddities: collections.Counter[str] = collections.Counter()
-    yield from read_tasks(group, config, limits, oddities)
-    yield {_ODDITIES: oddities}
+
+    config: PretrainingDataConfig
+    limits: Limits
+
+    def __call__(self, group: FileGroup) -> Iterator[BlockTask | _Statistics]:
+        oddities: collections.Counter[str] = collections.Counter()
+        yield from read_tasks(group, self.config, self.limits, oddities)
+        yield {_ODDITIES: oddities}
 
 
 @dataclasses.dataclass

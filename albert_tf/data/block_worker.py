@@ -104,13 +104,7 @@ class BlockRecords:
 
 
 class BlockWorker:
-    """Creates the records of blocks.
-
-    Args:
-      config: the settings.
-      num_shards: split -> number of shards among which its records are
-        distributed.
-    """
+    """Creates the records of blocks, in `num_shards` of each split."""
 
     def __init__(
         self, config: PretrainingDataConfig, num_shards: Mapping[str, int]

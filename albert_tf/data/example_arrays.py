@@ -50,10 +50,6 @@ class ExampleArrays:
       manifest: the content of `examples.json`.
       num_examples: number of examples.
 
-    Args:
-      folder: the folder.
-      split: "train" or "heldout".
-
     Raises:
       InputError: if there is no such folder or split.
     """

@@ -36,9 +36,7 @@ _MIN_UTF16 = 16  # bytes; a shorter text may be anything
 def check_is_text(head: bytes, path: Path) -> None:
     """Checks that the content of a file, decompressed, may be text.
 
-    Args:
-      head: its first bytes, about `HEAD_BYTES`.
-      path: name of the file in error messages.
+    `head` are its first bytes, about `HEAD_BYTES`.
 
     Raises:
       InputError: if it has a known format of another kind.

@@ -130,8 +130,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
     The folder may be on any file system supported by TensorFlow.
 
     Raises:
-      InputError: If there is no manifest, or it was written by another program
-        or version.
+      InputError: If there is no manifest; see also `read_manifest_file`.
     """
     manifest = find_manifest(folder)
     if manifest is None:

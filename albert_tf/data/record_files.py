@@ -96,10 +96,8 @@ def find_record_files(
 ) -> tuple[RecordFile, ...]:
     """Finds record files and their manifests.
 
-    Args:
-      patterns: folders of `create_pretraining_data`, files or glob patterns.
-      split: the split to read from folders.
-      manifest_in: `find_manifest`, possibly cached.
+    Patterns are folders of `create_pretraining_data`, from which `split` is
+    read, files or globs. `manifest_in` is `find_manifest`, possibly cached.
 
     Returns:
       The files without duplicates, sorted within each pattern.

@@ -38,12 +38,9 @@ class Sample:
 
 
 def sample_records(file: RecordFile) -> Sample | None:
-    """Inspects the first records of a file.
+    """Inspects the first records of a file; None if it has none.
 
     The sizes of text records are those in their manifest.
-
-    Returns:
-      The sample; None for a file without records.
 
     Raises:
       InputError: if the file cannot be read, has other contents, or its records

@@ -335,23 +335,23 @@ def pretraining_dataset(
     order that depends only on (seed, epoch): files are shuffled and
     interleaved, and buffers of `SHUFFLE_BUFFER` records are shuffled. Batches
     may span epochs, so no record is dropped. Batch k is the same whether a run
-    started at step 0 or was resumed at step k. The global random seed has no
-    influence.
+    started at step 0 or was resumed at step k: steps before `start_step` are
+    not parsed, and files that are skipped completely are not opened. The global
+    random seed has no influence.
 
     Text records (`masking="dynamic"`) are split, swapped and masked while they
     are read, differently in every epoch.
 
-    Evaluation datasets are one pass in the order of files and records; the last
-    batch may be smaller.
+    Evaluation datasets (`training=False`) are one pass in the order of files
+    and records; the last batch may be smaller.
 
     Args:
       patterns: files or folders of `create_pretraining_data`; see
         `open_records`. Google's original records can be read, too.
       global_batch_size: rows per batch, over all replicas.
       seed: seed of the order of the records in training.
-      start_step: number of batches to skip. They are not parsed, and files
-        that are skipped completely are not opened.
-      training: infinite and shuffled, or one pass in order.
+      start_step: number of batches to skip.
+      training: whether to train or to evaluate.
       split: "train" or "heldout", if `patterns` is a folder.
 
     Returns:

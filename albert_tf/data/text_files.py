@@ -91,11 +91,9 @@ def find_text_files(
 ) -> list[TextPath]:
     """Finds the files that match glob patterns.
 
-    Args:
-      patterns: patterns separated by commas, or a list of patterns, in which
-        commas have no special meaning. `**` matches local folders at any depth.
-        `tfds:NAME` matches the files of a data set (see `find_tfds_files`).
-      data_dir: folder of these data sets.
+    Patterns are separated by commas; commas have no special meaning in a list
+    of patterns. `**` matches local folders at any depth. `tfds:NAME` matches
+    the files of a data set in `data_dir`; see `find_tfds_files`.
 
     Returns:
       The files without duplicates, in the order of the patterns and sorted
@@ -232,15 +230,9 @@ def read_lines(
 ) -> Iterator[tuple[int, int, str]]:
     """Reads the lines of a UTF-8 file, in bounded memory.
 
-    Lines are separated by line feeds only. A byte-order mark is removed.
-
-    Args:
-      path: the file, or a slice of it; `.gz`, `.bz2` and `.zst` files are
-        decompressed.
-      whole: raise an error on long lines instead of cutting them.
-      encoding_errors: "strict" to raise an error on invalid UTF-8, or "replace"
-        to replace it by U+FFFD.
-      counts: the number of these characters is added to its `invalid_utf8`.
+    Lines are separated by line feeds only. A byte-order mark is removed. With
+    `encoding_errors="replace"`, invalid UTF-8 becomes U+FFFD, whose number is
+    added to `counts["invalid_utf8"]`. With `whole`, a long line is an error.
 
     Yields:
       The number of the line, from 1; the offset of the piece in the line, in

@@ -167,11 +167,8 @@ class EagerPreprocessor:
     """Tokenizes like `GraphPreprocessor`, with the tokenizer in Python.
 
     It creates no lookup tables, and is faster. What makes inputs of a model
-    from the ids is the same in training and in exports.
-
-    Args:
-      tokenizer: the tokenizer.
-      max_length: number of ids to which texts may be truncated; None for all.
+    from the ids is the same in training and in exports. Texts may be truncated
+    to `max_length` ids.
     """
 
     ops = ArrayOps()
