@@ -125,7 +125,7 @@ def _compact(
     mask = batch["input_mask"]
     ids = np.uint16 if vocab_size <= 2**16 else np.int32
     positions = np.uint16 if mask.shape[1] < 2**16 else np.int32
-    dtypes = {
+    dtypes: dict[str, type] = {
         "input_word_ids": ids,
         "masked_lm_ids": ids,
         "masked_lm_positions": positions,
