@@ -379,12 +379,10 @@ _worker: BlockWorker | None = None
 def _start_worker(
     config: PretrainingDataConfig, num_shards: Mapping[str, int]
 ) -> None:
-    """Initializes a worker process."""
     global _worker
     _worker = BlockWorker(config, num_shards)
 
 
 def _run_task(task: BlockTask) -> BlockRecords:
-    """Runs a task in a worker process."""
     assert _worker is not None
     return _worker(task)

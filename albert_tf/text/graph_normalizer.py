@@ -140,7 +140,6 @@ class GraphSigmaLowerCaser(tf.Module):
     """Lower-cases capital sigmas by context, like `str.lower`."""
 
     def __init__(self):
-        """Creates the table from Python's Unicode data."""
         super().__init__(name="sigmas")
         self._case = CodePointLookup(cases())
 

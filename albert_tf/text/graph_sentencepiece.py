@@ -29,7 +29,6 @@ class GraphDigitComma(tf.Module):
     def __init__(
         self, splits: Mapping[int, tuple[SplitPiece, ...]], vocab_size: int
     ):
-        """Creates the lookup table."""
         super().__init__(name="digit_comma")
         row_of = np.full([vocab_size], -1, np.int32)
         row_of[list(splits)] = np.arange(len(splits))
@@ -191,7 +190,6 @@ class GraphSentencePiece(tf.Module):
     """An `AlbertTokenizer` for string tensors without special tokens."""
 
     def __init__(self, tokenizer: AlbertTokenizer):
-        """Creates the SentencePiece model and the lookup tables."""
         super().__init__(name="sentencepiece")
         self._normalizer = GraphNormalizer(tokenizer.normalizer)
         self._sentencepiece = tf_text.SentencepieceTokenizer(

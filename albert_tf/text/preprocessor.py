@@ -84,7 +84,6 @@ class GraphPreprocessor(tf.Module):
     ops = TensorOps()
 
     def __init__(self, tokenizer: Tokenizer, seq_length: int | None = None):
-        """Creates the lookup tables of the tokenizer."""
         super().__init__(name="preprocessor")
         self.tokenizer = tokenizer
         if seq_length is None:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
 from albert_tf.text.normalizer import lower_characters
@@ -129,7 +129,12 @@ class WordSplitter:
 
     def align(self, text: str) -> list[Word]:
         """Splits a text into words, with offsets."""
-        sources = list(self._clean_sources(text))
+        table = _cleaning_table(self.rules, self.tokenize_chinese_chars)
+        first = lower_characters if self.lowers_characters_first else str
+        sources = [
+            _Source(first(c).translate(table), start, start + 1)
+            for start, c in enumerate(text)
+        ]
         if self.composes:
             sources = _compose(sources)
         forms = [source.form for source in sources]
@@ -164,13 +169,6 @@ class WordSplitter:
             if spaced:
                 words.append(Word("", [], []))
         return [word for word in words if word.text]
-
-    def _clean_sources(self, text: str) -> Iterator[_Source]:
-        table = _cleaning_table(self.rules, self.tokenize_chinese_chars)
-        for start, c in enumerate(text):
-            if self.lowers_characters_first:
-                c = lower_characters(c)
-            yield _Source(c.translate(table), start, start + 1)
 
 
 def is_ideograph(character: str) -> bool:
