@@ -136,7 +136,7 @@ def sample_files(files: Sequence[RecordFile]) -> dict[str, Sample]:
 
 
 def _check_predictions(files: Sequence[RecordFile]) -> None:
-    """Raises an `InputError` if masked records predict nothing, unlike asked.
+    """Raises an `InputError` if masked files predict nothing but should.
 
     A short record, or many of them, may have no prediction: words that are
     longer than its quota are not masked.

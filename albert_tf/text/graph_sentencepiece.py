@@ -64,8 +64,8 @@ class GraphDigitComma(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the offsets of the tokens that `split` returns.
 
-        `begins` and `ends` are the first character of each of its `ids` and the
-        one after the last, int64 `[all tokens]`. The results are, too.
+        `begins` and `ends`, int64 `[all tokens]`, are those of the tokens in
+        `ids`: the first character, and the one after the last.
         """
         indices, row_ids = self._find(ids)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import local_path, output_folder, write_together
-from albert_tf.input_files import exists, parse_object, read_bytes
+from albert_tf.input_files import exists, read_bytes, read_json
 from albert_tf.schema import typed
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -174,7 +174,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     if not exists(model) and exists(json_file):
         rebuilt = read_tokenizer_json(read_model(json_file), json_file)
     if rebuilt:
-        config = parse_object(read_model(path), path) if exists(path) else {}
+        config = read_json(path) if exists(path) else {}
     elif exists(path) or (
         exists(model) and exists(os.path.join(folder, MODEL_CONFIG))
     ):
@@ -229,7 +229,7 @@ def _read_config(folder: str) -> dict[str, Any]:
     of them says whether text is lower-cased, a warning says that it is.
     """
     path = os.path.join(folder, SETTINGS_FILE)
-    config = parse_object(read_model(path), path) if exists(path) else {}
+    config = read_json(path) if exists(path) else {}
     model, special = (
         _read_if_usable(folder, name)
         for name in (MODEL_CONFIG, _SPECIAL_TOKENS_MAP)
@@ -255,6 +255,6 @@ def _read_if_usable(folder: str, name: str) -> Mapping[str, Any]:
     """Reads a file that is used only for what it says; {} if it is unusable."""
     path = os.path.join(folder, name)
     try:
-        return parse_object(read_model(path), path) if exists(path) else {}
+        return read_json(path) if exists(path) else {}
     except InputError:
         return {}

@@ -23,8 +23,8 @@ def vocabulary_files(
     prefix = pathlib.Path(prefix)
     if prefix.name in ("", ".."):
         raise InputError(
-            f"output={os.fspath(prefix)!r} must be a prefix of file names, "
-            "such as vocab/spiece"
+            f"output={os.fspath(prefix)!r} cannot be written: it must be a "
+            "prefix of file names, such as vocab/spiece"
         )
     wordpiece = model_type == "wordpiece"
     suffixes = (".txt",) if wordpiece else (".model", ".vocab")
