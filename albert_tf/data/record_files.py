@@ -155,19 +155,16 @@ def _record_files(
         entry = entries.get(os.path.basename(path))
         if entry is not None:
             _check_size(path, entry["bytes"])
-        if not is_remote(path):
-            records = count_records(path)
-            if entry is None:
-                return RecordFile(path, None, records)
-            file = RecordFile(path, manifest, entry["records"])
-            file.check_count(records)
-            return file
         # Reading whole remote files would take too long: they are counted while
         # training reads them. The first record shows that it is a TFRecord.
-        count_records(path, most=1)
-        return RecordFile(
-            path, manifest if entry else None, entry and entry["records"]
-        )
+        is_whole = not is_remote(path)
+        records = count_records(path, most=None if is_whole else 1)
+        if entry is None:
+            return RecordFile(path, None, records if is_whole else None)
+        file = RecordFile(path, manifest, entry["records"])
+        if is_whole:
+            file.check_count(records)
+        return file
 
     # One after the other, a thousand files in a bucket would take a minute.
     with futures.ThreadPoolExecutor(_PARALLEL_REQUESTS) as pool:

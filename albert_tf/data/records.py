@@ -171,10 +171,8 @@ class Records:
           `measure_shortcuts`); empty if a manifest with the split is missing.
         """
         split = split or self.split
-        files = self.files.get(split)
-        return compute_baselines(
-            files or self.files[self.split], split, self.pair_task
-        )
+        files = self.files.get(split, self.files[self.split])
+        return compute_baselines(files, split, self.pair_task)
 
     def dataset(
         self,
