@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Iterator, Mapping
 
@@ -11,6 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
     file_extension,
+    finite_number,
     read_lines,
     text_problem,
 )
@@ -90,7 +90,7 @@ def read_embedding_examples(
         problem = _problem(texts, may_be_empty=not labelled)
         label = None
         if score is not None and not problem:
-            label = _number(score)
+            label = finite_number(score)
             if label is None:
                 problem = f"the score {score[:60]!r} is not a number; fix it"
         if problem:
@@ -146,11 +146,3 @@ def _problem(texts: tuple[str, ...], *, may_be_empty: bool) -> str:
         if texts[2] in texts[:2]:
             return "the negative equals another text; give a different one"
     return ""
-
-
-def _number(cell: str) -> float | None:
-    try:
-        number = float(cell)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
