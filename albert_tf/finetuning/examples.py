@@ -15,6 +15,8 @@ from albert_tf.input_files import numbered_lines, open_decompressed
 # Number of reports that are kept and shown.
 _MAX_LINES = 20
 _MAX_JSON = 2 << 30
+# That of float32, the dtype of labels and of the model's outputs.
+_LARGEST_NUMBER = (2.0 - 2.0**-23) * 2.0**127
 
 
 class BadExamples:
@@ -171,6 +173,16 @@ def finite_number(value: str | float) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def parse_number(cell: str, name: str) -> tuple[float | None, str]:
+    """Parses a number; returns it and "", or None and the problem."""
+    number = finite_number(cell)
+    if number is None:
+        return None, f"{name} {cell[:60]!r} is not a number; fix it"
+    if abs(number) > _LARGEST_NUMBER:
+        return None, f"{name} {cell[:60]!r} is too large for float32; fix it"
+    return number, ""
 
 
 def file_extension(path: str | os.PathLike[str]) -> str:

@@ -10,7 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
     file_extension,
-    finite_number,
+    parse_number,
     read_lines,
     text_problem,
 )
@@ -90,9 +90,7 @@ def read_embedding_examples(
         problem = _problem(texts, may_be_empty=not labelled)
         label = None
         if score is not None and not problem:
-            label = finite_number(score)
-            if label is None:
-                problem = f"the score {score[:60]!r} is not a number; fix it"
+            label, problem = parse_number(score, "the score")
         if problem:
             bad.report(location, problem)
             continue

@@ -13,7 +13,7 @@ from typing import Any
 from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.examples import (
     BadExamples,
-    finite_number,
+    parse_number,
     text_problem,
 )
 from albert_tf.finetuning.tables import Row, read_rows
@@ -235,21 +235,12 @@ def parse_label(task: TextTask, cell: str) -> tuple[_Label, str]:
     """Parses a label; returns it and "", or None and the problem."""
     cell = cell.strip()
     if task.labels is None:
-        number = finite_number(cell)
-        if number is None:
-            return None, f"label {cell[:60]!r} is not a number; fix it"
-        if abs(number) > _LARGEST_NUMBER:
-            return None, f"label {cell[:60]!r} is too large for float32; fix it"
-        return number, ""
+        return parse_number(cell, "label")
     if cell in task.labels:
         return cell, ""
     known = ", ".join(task.labels[:12])
     more = ", ..." if len(task.labels) > 12 else ""
     return None, f"label {cell[:60]!r} is not one of {known}{more}; fix it"
-
-
-# That of float32, the dtype of the model's outputs.
-_LARGEST_NUMBER = (2.0 - 2.0**-23) * 2.0**127
 
 
 # A column with more labels is probably not one of labels.
