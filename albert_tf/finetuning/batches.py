@@ -45,17 +45,11 @@ def training_batches(
       start_step: number of batches to skip, at no cost.
       fixed_length: length to pad all sequences to, for static shapes (TPU,
         XLA); None for the longest sequence of each batch.
-      window_batches: number of batches per window; 1 disables sorting.
-
-    Returns:
-      A dataset of dicts, see `Features.pad`, with a static batch size.
+      window_batches: 1 disables sorting.
 
     Raises:
-      InputError: if there are no examples, or a sequence is longer than
-        `fixed_length`.
+      InputError: if a sequence is longer than `fixed_length`.
     """
-    if not data.num_examples:
-        raise InputError("training data: no examples")
     _check_length(data, fixed_length)
     first_epoch, offset = divmod(start_step * batch_size, data.num_examples)
     order = _epoch_order(data.example_lengths, batch_size, seed, window_batches)
@@ -83,19 +77,14 @@ def prediction_batches(
     """Yields batches of sequences of similar length, the longest first.
 
     Args:
-      data: features of the examples to predict.
       batch_size: number of examples per batch; the last one may have fewer.
-      fixed_length: length to pad all sequences to; None for the longest
-        sequence of each batch.
+      fixed_length: see `training_batches`.
 
     Yields:
       The indices of the examples, int64 `[batch]`, which restore the order with
       `outputs[indices] = model(batch)`; and the batch, see `Features.pad`.
       Without a fixed length, `masked_lm_positions` are as wide as the row of
       the batch that has the most.
-
-    Raises:
-      InputError: if a sequence is longer than `fixed_length`.
     """
     _check_length(data, fixed_length)
     order = np.argsort(-data.example_lengths, kind="stable")
@@ -124,7 +113,8 @@ def _epoch_order(
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a function from an epoch to the order of its examples."""
     count, longest = len(lengths), int(lengths.max())
-    lengths = _constant(lengths)
+    with tf.device("CPU:0"):  # Input pipelines always run on the host.
+        lengths = tf.constant(lengths)
     seed = tf.constant([seed, 0], tf.int64)
 
     def order(epoch: tf.Tensor) -> tf.Tensor:
@@ -148,8 +138,3 @@ def _epoch_order(
         return tf.concat([examples[:begin], whole, examples[end:]], 0)
 
     return order
-
-
-def _constant(values: np.ndarray) -> tf.Tensor:
-    with tf.device("CPU:0"):  # Input pipelines always run on the host.
-        return tf.constant(values)

@@ -21,11 +21,7 @@ ClassWeights = (
 
 
 def parse_class_weights(text: str) -> Any:
-    """Parses "balanced", `bad=2,good=1`, `2,1`, or JSON of either of these.
-
-    Raises:
-      InputError: if the text is none of them.
-    """
+    """Parses "balanced", `bad=2,good=1`, `2,1`, or JSON of either of these."""
     text = text.strip()
     if text == BALANCED:
         return text
@@ -49,12 +45,8 @@ def class_weights_of(
     """Returns the weight of each class.
 
     Balanced weights are `examples / (classes * count)`, as scikit-learn's
-    `compute_class_weight`: the classes have equal shares of the loss.
-
-    Args:
-      given: the setting.
-      labels: the classes.
-      features: the training examples; for labels of words, all words count.
+    `compute_class_weight`: the classes have equal shares of the loss. For
+    labels of words, all words count.
 
     Raises:
       InputError: if the weights do not fit the classes.

@@ -25,7 +25,6 @@ from albert_tf.settings import (
     MODEL,
     OPTIMIZER,
     described,
-    require,
     setting,
 )
 from albert_tf.training.config import RunConfig
@@ -50,11 +49,7 @@ class TaskModuleConfig:
     )
 
     def load_task_module(self) -> None:
-        """Imports the file, if one is given.
-
-        Raises:
-          InputError: if it cannot be imported.
-        """
+        """Imports the file, if one is given."""
         if self.task_module is not None:
             load_task_module(self.task_module)
 
@@ -203,10 +198,7 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
         bounds="[0, inf)",
     )
     num_warmup_steps: int | None = setting(
-        None,
-        "Number of warm-up steps.",
-        group=LEARNING_RATE,
-        bounds="[0, inf)",
+        None, "Number of warm-up steps.", group=LEARNING_RATE, bounds="[0, inf)"
     )
     warmup_proportion: float = setting(
         0.1,
@@ -286,7 +278,7 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
             )
 
     def _check_early_stopping(self) -> None:
-        """Does nothing; `resolved` checks it, once the metric is known."""
+        """Does nothing; `task_and_files` checks it, once the data is known."""
 
     @property
     def fixed_length(self) -> bool:
@@ -303,20 +295,8 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
     def resolved(self, examples: int, best_metric: str) -> FinetuneConfig:
         """Fills in the settings that depend on the data and the folder.
 
-        Args:
-          examples: number of training examples.
-          best_metric: metric that selects the best checkpoint; "" without a
-            development set.
-
-        Raises:
-          InputError: if early stopping is set without a development set.
+        `best_metric` is "" without a development set.
         """
-        require(
-            self,
-            "early_stopping_patience",
-            not self.early_stopping_patience or best_metric,
-            "0 without best_metric and eval_steps",
-        )
         steps_per_epoch = examples / self.train_batch_size
         num_train_steps = self.num_train_steps
         if not num_train_steps:

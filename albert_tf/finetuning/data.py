@@ -36,11 +36,9 @@ def find_split(
     source: str = FILES,
     data: str | os.PathLike[str] | None = None,
 ) -> Source:
-    """Finds a split of a task.
+    """Finds a split of a task, such as "train", "dev" or "test".
 
     Args:
-      task_type: the task.
-      split: "train", "dev", "test" or another split of the task.
       source: `FILES`, or a library in `library_datasets.SOURCES`.
       data: with `FILES`, the task's folder as distributed, or its parent
         folder; otherwise see `NamedSplit`.
@@ -59,16 +57,7 @@ def find_split(
 def read_examples(
     task_type: TaskType, sources: Sequence[Source], **settings: Any
 ) -> Iterator[Any]:
-    """Reads the examples of files, folders or datasets from libraries.
-
-    Args:
-      task_type: the task.
-      sources: the files, folders or splits.
-      settings: see `TaskType.read_examples`.
-
-    Raises:
-      InputError: if a source cannot be read.
-    """
+    """Reads the examples of all sources; see `TaskType.read_examples`."""
     # Called at once, as task types may check a source before they read it.
     examples = [
         task_type.read_examples(
@@ -81,11 +70,7 @@ def read_examples(
 
 
 def files_below(sources: Sequence[Source]) -> list[pathlib.Path]:
-    """Lists the files of sources, including all files in folders.
-
-    Raises:
-      InputError: if a source does not exist.
-    """
+    """Lists the files of sources, which must exist, and of their folders."""
     files: list[pathlib.Path] = []
     for source in sources:
         if isinstance(source, NamedSplit):
@@ -106,9 +91,7 @@ class TaskFiles:
     """Training and development data of a run.
 
     Attributes:
-      train: files, folders or splits of datasets to train on.
-      dev: those to evaluate on, which selects the best checkpoint; if empty,
-        the last checkpoint is used.
+      dev: what selects the best checkpoint; if empty, the last one is used.
       on_bad_example: "stop" or "skip", see `BadExamples`.
     """
 
@@ -139,10 +122,6 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
 
     Skipped examples are counted and listed on stderr.
 
-    Args:
-      task_type: the task.
-      files: the training and development data.
-
     Raises:
       InputError: if a file cannot be read, an example cannot be used, or no
         example is left.
@@ -171,23 +150,9 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
 
 
 def labelled_examples(
-    task_type: TaskType,
-    sources: Sequence[Source],
-    on_bad_example: str = "stop",
+    task_type: TaskType, sources: Sequence[Source], on_bad_example: str = "stop"
 ) -> list[Any]:
-    """Reads labelled examples to score predictions with.
-
-    Skipped examples are counted and listed on stderr.
-
-    Args:
-      task_type: the task.
-      sources: files, folders or splits of datasets.
-      on_bad_example: "stop" or "skip", see `BadExamples`.
-
-    Raises:
-      InputError: if a file cannot be read, an example cannot be used, or no
-        example is left.
-    """
+    """Reads labelled examples to score predictions with; see `load_data`."""
     bad = BadExamples(on_bad_example)
     files_below(sources)  # Raises an error if one does not exist.
     examples = [*read_examples(task_type, sources, bad=bad, labelled=True)]

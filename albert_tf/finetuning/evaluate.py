@@ -93,13 +93,7 @@ def check_scored(
 ) -> Sequence[str]:
     """Checks that predictions of examples can be scored, before they are made.
 
-    Args:
-      task_type: the task, with or without a tokenizer.
-      examples: the examples.
-      metrics: the metrics; None: see `TaskType.metrics_for`.
-
-    Returns:
-      The metrics.
+    Returns the metrics, by default those of `TaskType.metrics_for`.
 
     Raises:
       InputError: if there are no examples, an example has no label, or the
@@ -121,12 +115,9 @@ def score_predictions(
     *,
     as_written: bool = False,
 ) -> tuple[dict[str, float], str]:
-    """Scores predictions of labelled examples.
+    """Scores predictions of examples that `check_scored` has checked.
 
     Args:
-      task_type: the task.
-      chunks: all predictions, in chunks, of examples that `check_scored` has
-        checked.
       as_written: whether to score them with the task's settings instead of the
         best ones for the examples; see `TaskType.tune`.
 

@@ -26,11 +26,7 @@ def make_example(
 ) -> Any:
     """Makes an unlabelled example from texts by name.
 
-    Args:
-      task_type: the task.
-      texts: strings, or for texts of rank 2 lists of them.
-      id: ID of the example.
-      location: location of the example, for error messages.
+    `texts` are strings, or for texts of rank 2 lists of them.
 
     Raises:
       InputError: if the texts are not those of an example.
@@ -60,14 +56,7 @@ def examples_from_lines(
     """Yields an example for each line, whose ID is the number of the line.
 
     A line is a text, or several with tabs between them if examples may have
-    several. A blank line is empty texts.
-
-    Args:
-      task_type: the task.
-      lines: the lines; may be an endless iterator. None for a line that has
-        been reported.
-      name: name of the stream, for error messages.
-      bad: collects lines that are not examples of the task.
+    several. A blank line is empty texts; None is a line that has been reported.
 
     Raises:
       InputError: if the task is not one of texts.
@@ -110,12 +99,7 @@ def examples_from_lines(
 def sample_texts(
     task_type: TaskType, texts: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Returns the texts of examples that are made of arbitrary texts.
-
-    Args:
-      task_type: the task.
-      texts: the texts; some may be empty.
-    """
+    """Returns the texts of examples that are made of arbitrary texts."""
     samples = []
     for number in range(len(texts)):
         sample: dict[str, Any] = {}

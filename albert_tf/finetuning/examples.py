@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from albert_tf.input_files import numbered_lines, open_decompressed
 # Number of reports that are kept and shown.
 _MAX_LINES = 20
 _MAX_JSON = 2 << 30
+# That of float32, the dtype of labels and of the model's outputs.
+_LARGEST_NUMBER = (2.0 - 2.0**-23) * 2.0**127
 
 
 class BadExamples:
@@ -35,7 +38,7 @@ class BadExamples:
         """Reports a bad example, which the caller then leaves out.
 
         Args:
-          location: location of the example, such as "file:line".
+          location: such as "file:line".
           problem: what is wrong and how to fix it, in one line.
 
         Raises:
@@ -67,18 +70,11 @@ def read_lines(
     """Reads a text file, perhaps compressed, line by line.
 
     Lines end at line feeds only, because texts may contain the other characters
-    that `str.splitlines` splits at.
-
-    Args:
-      path: the file. A byte-order mark and CRLF line ends are removed.
-      bad: collects lines that are not UTF-8.
+    that `str.splitlines` splits at. A byte-order mark is removed.
 
     Yields:
-      The number of each line, from 1, and the line without its end, or None if
-      it is not UTF-8.
-
-    Raises:
-      InputError: if the file cannot be read.
+      The number of each line, from 1, and the line without its end (LF or
+      CRLF), or None if it is not UTF-8, which is reported.
     """
     with open_decompressed(path) as file:
         yield from decoded_lines(file, path, bad.report)
@@ -89,13 +85,7 @@ def decoded_lines(
     source: str | os.PathLike[str],
     report: Callable[[str, str], None],
 ) -> Iterator[tuple[int, str | None]]:
-    """Yields lines as `read_lines` does.
-
-    Args:
-      file: the text.
-      source: its name.
-      report: takes the location of a line that is not UTF-8, and the problem.
-    """
+    """Yields the lines of the text named `source`, as `read_lines` does."""
     for number, line in numbered_lines(file, source):
         text = None
         try:
@@ -111,12 +101,7 @@ def decoded_lines(
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
-    """Loads a JSON file, perhaps compressed.
-
-    Raises:
-      InputError: if the file cannot be read or is not JSON in UTF-8; the
-        message names the line.
-    """
+    """Loads a JSON file, perhaps compressed; errors name the line."""
     with open_decompressed(path) as file:
         content = file.read(_MAX_JSON + 1)
     if len(content) > _MAX_JSON:
@@ -141,14 +126,28 @@ def load_json(path: str | os.PathLike[str]) -> Any:
         raise InputError(f"{path}: not usable as JSON ({error})") from None
 
 
-def parse_json(line: str) -> tuple[Any, str]:
-    """Parses a line of JSON; returns the value and "", or None and an error."""
-    try:
-        return json.loads(line), ""
-    except json.JSONDecodeError as error:
-        return None, f"not JSON ({error.msg} at column {error.colno})"
-    except (ValueError, RecursionError) as error:  # too long or too deep
-        return None, f"not usable as JSON ({error})"
+def json_lines(
+    path: str | os.PathLike[str], bad: BadExamples
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yields the number and the object of each line of a JSON Lines file.
+
+    Blank lines are skipped. The object is None for a bad line.
+    """
+    for number, line in read_lines(path, bad):
+        if line is None:
+            yield number, None
+        elif line.strip():
+            value, problem = None, "not a JSON object"
+            try:
+                value = json.loads(line)
+            except json.JSONDecodeError as error:
+                problem = f"not JSON ({error.msg} at column {error.colno})"
+            except (ValueError, RecursionError) as error:  # too long or deep
+                problem = f"not usable as JSON ({error})"
+            if not isinstance(value, dict):
+                bad.report(f"{path}:{number}", f"{problem}; fix the line")
+                value = None
+            yield number, value
 
 
 def text_problem(text: Any, *, may_be_empty: bool = False) -> str:
@@ -165,6 +164,25 @@ def text_problem(text: Any, *, may_be_empty: bool = False) -> str:
         # JSON can encode half of a surrogate pair.
         return f"has a lone surrogate at character {error.start}"
     return ""
+
+
+def finite_number(value: str | float) -> float | None:
+    """Returns a value as a number; None if it is none, or not finite."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def parse_number(cell: str, name: str) -> tuple[float | None, str]:
+    """Parses a number; returns it and "", or None and the problem."""
+    number = finite_number(cell)
+    if number is None:
+        return None, f"{name} {cell[:60]!r} is not a number; fix it"
+    if abs(number) > _LARGEST_NUMBER:
+        return None, f"{name} {cell[:60]!r} is too large for float32; fix it"
+    return number, ""
 
 
 def file_extension(path: str | os.PathLike[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import dataclasses
 import functools
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -110,10 +109,7 @@ class Features:
         return lengths.max(axis=1, initial=0)
 
     def pad(
-        self,
-        examples: np.ndarray | Sequence[int],
-        *,
-        length: int | None = None,
+        self, examples: np.ndarray | Sequence[int], *, length: int | None = None
     ) -> dict[str, np.ndarray]:
         """Returns a padded batch of some examples, with all columns.
 
@@ -210,39 +206,24 @@ def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         yield batch
 
 
-_NO_COLUMNS: Mapping[str, int] = types.MappingProxyType({})
-
-
 class FeaturesBuilder:
     """Builds `Features` from batches of sequences, one after the other.
 
     It takes 5 bytes per token, and 4 for each token column.
-
-    Args:
-      pad_id: see `Features`.
-      token_padding: padding value of each token column, by name.
     """
 
     def __init__(
-        self,
-        *,
-        pad_id: int = 0,
-        token_padding: Mapping[str, int] = _NO_COLUMNS,
+        self, *, pad_id: int = 0, token_padding: Mapping[str, int] | None = None
     ):
         self._pad_id = pad_id
-        self._token_padding = dict(token_padding)
+        self._token_padding = dict(token_padding or {})
         self._ids = array.array("i")
         self._types = array.array("B")
         self._starts = array.array("q", [0])
-        self._token_columns = {name: array.array("i") for name in token_padding}
+        self._token_columns = {x: array.array("i") for x in self._token_padding}
 
     def extend(self, batch: Mapping[str, Any]) -> None:
-        """Appends the sequences of a padded batch.
-
-        Args:
-          batch: tensors or arrays `[batch, seq]`: the inputs of the encoder,
-            and every token column.
-        """
+        """Appends the sequences of a padded batch, with every token column."""
         arrays = {name: np.asarray(x) for name, x in batch.items()}
         mask = arrays.pop("input_mask").astype(bool)
         _extend(self._ids, arrays.pop("input_word_ids")[mask], np.int32)
@@ -259,12 +240,7 @@ class FeaturesBuilder:
     def build(
         self, metadata: Sequence[Any] = (), /, **columns: Any
     ) -> Features:
-        """Returns the features.
-
-        Args:
-          metadata: see `Features`.
-          **columns: arrays `[examples, ...]`, or lists of numbers.
-        """
+        """Returns the features; columns are `[examples, ...]`."""
         return Features(
             ids=np.array(self._ids, np.int32),
             types=np.array(self._types, np.uint8),

@@ -81,12 +81,7 @@ def finetune(
 
 
 def task_and_files(config: FinetuneConfig) -> tuple[TaskConfig, TaskFiles]:
-    """Returns the task of a run, with its labels, and its data.
-
-    Raises:
-      InputError: if there is no such task, its settings contradict each other,
-        or its files cannot be read.
-    """
+    """Returns the task of a run, with its labels, and its data."""
     config.load_task_module()
     train: list[Source] = [*split_patterns(config.train or ())]
     dev: list[Source] = [*split_patterns(config.dev or ())]

@@ -31,7 +31,6 @@ def count_texts(x: Any, model: str, num_texts: Sequence[int]) -> int:
 
     Args:
       x: inputs of `fit`, with `as_lists` applied.
-      model: name of the model's class, for error messages.
       num_texts: how many texts an example may have.
 
     Raises:

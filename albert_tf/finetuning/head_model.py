@@ -15,29 +15,15 @@ from albert_tf.input_files import shown
 from albert_tf.layers.core import dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.models.base import check_dropout, check_positive
-from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.tokens import check_not_table
 
 
 class HeadModel(TaskModel):
-    """Encoder, dropout and a dense layer, whose name is `HEAD`.
+    """Encoder, dropout and a dense layer of `num_outputs`, named `HEAD`.
 
     Its inputs are `WIDTH` times as wide as the hidden states. Subclasses define
     the default name of the model, `NAME`, and whether the encoder has a pooler,
-    `POOLER`.
-
-    Args:
-      config: the architecture.
-      num_outputs: number of outputs of the dense layer.
-      dropout: dropout rate before the dense layer.
-      packed: see `AlbertEncoder`.
-      rematerialize: see `AlbertEncoder`.
-      output_attentions: see `AlbertEncoder`. The output is then a dict of
-        `logits` and `attentions`.
-      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
-
-    Raises:
-      InputError: if `dropout` is not valid.
+    `POOLER`. For the other arguments see `AlbertClassifier`.
     """
 
     HEAD: ClassVar[str]
@@ -59,13 +45,11 @@ class HeadModel(TaskModel):
         dropout = check_dropout(type(self).__name__, dropout)
         super().__init__(config, **{"name": self.NAME, **kwargs})
         self.head_dropout = dropout
-        self.encoder = AlbertEncoder(
-            config,
-            packed,
+        self._add_encoder(
             pooler=self.POOLER,
+            packed=packed,
             rematerialize=rematerialize,
             output_attentions=output_attentions,
-            dtype=self.dtype_policy,
         )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         head = dense(config, num_outputs, self.HEAD, "float32")
@@ -83,13 +67,7 @@ class HeadModel(TaskModel):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `from_config`."""
-        return {
-            **super().get_config(),
-            "dropout": self.dropout.rate,
-            "packed": self.encoder.packed,
-            "rematerialize": self.encoder.rematerialize,
-            "output_attentions": self.encoder.output_attentions,
-        }
+        return {**super().get_config(), "dropout": self.dropout.rate}
 
     def pooled(self, inputs, training):
         """Returns the pooled output, and the attentions or None."""
@@ -154,20 +132,20 @@ class LabelHeadModel(HeadModel):
         """The labels, or their numbers if they have no names."""
         return self.labels or tuple(map(str, range(self.num_labels)))
 
+    @property
+    def _ids_of_names(self) -> dict[Any, int]:
+        return {name: i for i, name in enumerate(self.labels or ())}
+
     def _class_weight(
         self, x, y, sample_weight, class_weight
     ) -> tuple[Any, Any, dict[Any, float] | None]:
         """Gives weights ids for names of labels: Keras ignores others."""
-        del y
         return x, sample_weight, self._weights_by_id(class_weight)
 
     def _weights_by_id(
         self, class_weight: Mapping[Any, float]
     ) -> dict[int, float]:
-        ids: dict[Any, int] = {
-            name: i for i, name in enumerate(self.labels or ())
-        }
-        ids |= {i: i for i in range(self.num_labels)}
+        ids = self._ids_of_names | {i: i for i in range(self.num_labels)}
         for name in class_weight:
             if name not in ids:
                 raise InputError(
@@ -191,7 +169,7 @@ class LabelHeadModel(HeadModel):
             return y
         if not isinstance(names[0], (str, bytes)):
             return np.asarray(y) if isinstance(y, (list, tuple)) else y
-        ids = {name: i for i, name in enumerate(self.labels or ())}
+        ids = self._ids_of_names
         names = [x.decode() if isinstance(x, bytes) else x for x in names]
         for number, name in enumerate(names):
             if name not in ids:

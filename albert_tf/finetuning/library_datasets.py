@@ -30,9 +30,7 @@ class DatasetRows:
     files: tuple[pathlib.Path, ...] = ()
 
 
-def numbered_rows(
-    dataset: DatasetRows,
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def numbered_rows(dataset: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the location and the values of each row, as Python values."""
     for number, row in enumerate(dataset.rows):
         yield f"{dataset.name}, row {number}", _to_python(row)
@@ -53,11 +51,7 @@ def _to_python(value: Any) -> Any:
 
 
 def field(dataset: DatasetRows, row: Mapping[str, Any], name: str) -> Any:
-    """Returns a field of a row.
-
-    Raises:
-      InputError: if the row has no such field.
-    """
+    """Returns a field of a row, or raises an `InputError`."""
     if name not in row:
         raise InputError(
             f"{dataset.name}: no field {name!r} among {', '.join(row)}; give "
@@ -147,11 +141,7 @@ class NamedSplit:
 
     @property
     def files(self) -> list[pathlib.Path]:
-        """Files of the datasets; they may contain other splits, too.
-
-        Raises:
-          InputError: if a dataset cannot be loaded.
-        """
+        """Files of the datasets; they may contain other splits, too."""
         return [file for dataset in self.rows for file in dataset.files]
 
     def _datasets(self) -> Sequence[tuple[str, Any]]:
@@ -169,11 +159,7 @@ class NamedSplit:
 
     @functools.cached_property
     def rows(self) -> list[DatasetRows]:
-        """Rows of each of the task's datasets.
-
-        Raises:
-          InputError: if a dataset cannot be loaded.
-        """
+        """Rows of each of the task's datasets."""
         library = self._library()
         load = self._load_tfds if self.source == "tfds" else self._load_hub
         loaded = []
@@ -181,22 +167,29 @@ class NamedSplit:
             location = f"{self.source} {display_name}, split "
             location += self.library_split
             try:
-                loaded.append(load(library, name, location))
+                rows, label, files = load(library, name)
             except Exception as error:  # of the network, disk or library
                 reason = (str(error).strip().splitlines() or [repr(error)])[0]
                 raise InputError(
                     f"{location}: could not be loaded ({type(error).__name__}: "
                     f"{reason[:200]}); give the task's files"
                 ) from error
+            loaded.append(
+                DatasetRows(
+                    name=location,
+                    rows=rows,
+                    classes=getattr(label, "names", None),
+                    files=tuple(map(pathlib.Path, files)),
+                )
+            )
         return loaded
 
     def _library(self) -> ModuleType:
         purpose = f"datasets with from={self.source!r}"
         return import_package(_PACKAGES[self.source], purpose)
 
-    def _load_tfds(
-        self, tfds: ModuleType, name: str, location: str
-    ) -> DatasetRows:
+    def _load_tfds(self, tfds: ModuleType, name: str) -> tuple[Any, Any, Any]:
+        """Returns the rows, the label's feature and the files of a dataset."""
         data, info = tfds.load(
             name,
             split=self.library_split,
@@ -206,29 +199,19 @@ class NamedSplit:
         )
         label = dict(info.features.items()).get("label")
         files = info.splits[self.library_split].filepaths
-        return DatasetRows(
-            name=location,
-            rows=tfds.as_numpy(data),
-            classes=getattr(label, "names", None),
-            files=tuple(map(pathlib.Path, files)),
-        )
+        return tfds.as_numpy(data), label, files
 
     def _load_hub(
-        self, datasets: ModuleType, name: tuple[str, str | None], location: str
-    ) -> DatasetRows:
+        self, datasets: ModuleType, name: tuple[str, str | None]
+    ) -> tuple[Any, Any, Any]:
+        """Returns the same as `_load_tfds`."""
         _, configuration = name
         if self.data is None:
             data = datasets.load_dataset(*name, split=self.library_split)
         else:
             data = self._load_folder(datasets, configuration)
-        label = data.features.get("label")
         files = sorted({file["filename"] for file in data.cache_files})
-        return DatasetRows(
-            name=location,
-            rows=data,
-            classes=getattr(label, "names", None),
-            files=tuple(map(pathlib.Path, files)),
-        )
+        return data, data.features.get("label"), files
 
     def _load_folder(
         self, datasets: ModuleType, configuration: str | None

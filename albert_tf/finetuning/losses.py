@@ -42,12 +42,7 @@ class BatchLoss(abc.ABC):
 
     @abc.abstractmethod
     def sums(self, batch: Batch, outputs: Any) -> tuple[tf.Tensor, Sums]:
-        """Returns the sum of the losses, and sums of metrics by name.
-
-        Args:
-          batch: a batch of features with labels.
-          outputs: the model's outputs.
-        """
+        """Returns the sum of the losses, and sums of metrics by name."""
 
     def normalizers(self, batch: Batch) -> Sums:
         """Returns the weight of the batch; see `training.loss.Loss`."""
@@ -86,13 +81,8 @@ class MeanLoss(BatchLoss):
     ) -> tuple[tf.Tensor, Sums]:
         """Returns the losses of labels, and metrics by name.
 
-        Args:
-          labels: labels, `[batch]` or `[batch, seq]`.
-          outputs: the model's outputs, with the shape of the labels and one
-            more axis.
-
-        Returns:
-          The losses and each metric, float32 with the shape of `labels`.
+        Labels are `[batch]` or `[batch, seq]`; outputs have one more axis. The
+        losses and each metric are float32 with the shape of the labels.
         """
 
     def weights(self, labels: tf.Tensor) -> tf.Tensor:
@@ -121,11 +111,6 @@ class CrossEntropyLoss(MeanLoss):
     Class weights and label smoothing are those of PyTorch's `cross_entropy`:
     each class's term is multiplied by its weight, and the sum is divided by
     that of the labels' weights. The accuracy is not weighted.
-
-    Args:
-      class_weights: weight of each class; None for equal weights.
-      label_smoothing: share of the probability that is spread evenly over all
-        classes, in [0, 1).
     """
 
     def __init__(

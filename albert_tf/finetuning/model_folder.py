@@ -36,12 +36,7 @@ Path = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFolder:
-    """The folder of a fine-tuned model whose weights are not loaded yet.
-
-    Attributes:
-      path: the folder.
-      task_config: the model's task.
-    """
+    """The folder of a fine-tuned model whose weights are not loaded yet."""
 
     path: pathlib.Path
     task_config: TaskConfig
@@ -49,13 +44,7 @@ class ModelFolder:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetunedModel:
-    """A fine-tuned model and its task.
-
-    Attributes:
-      folder: the folder that it was loaded from.
-      task_type: the task, with the model's tokenizer.
-      model: the model.
-    """
+    """A fine-tuned model, its folder, and its task with the tokenizer."""
 
     folder: ModelFolder
     task_type: TaskType
@@ -67,14 +56,7 @@ def save_model(
 ) -> None:
     """Saves a model for `load_model`, `from_pretrained` and `albert export`.
 
-    Args:
-      folder: the folder; may exist.
-      model: the model.
-      task_type: the task, with the tokenizer.
-      task: the task, with the model's scores.
-
-    Raises:
-      InputError: if the folder cannot be written to.
+    `task` has the model's scores; `task_type` has the tokenizer.
     """
     model.vocabulary = Vocabulary(task_type.tokenizer)
     write_pretrained(checkpoint_of(model), folder, {TASK_FILE: task.to_json()})
@@ -171,7 +153,6 @@ def load_model(
     Args:
       path: see `open_model_folder`.
       changes: settings of the task to override, see `with_settings`.
-      packed: see `AlbertEncoder`.
 
     Raises:
       InputError: if there is no fine-tuned model, or it has no tokenizer.

@@ -50,7 +50,6 @@ class BatchPredictor:
 
     Args:
       strategy: the strategy that the model was created with.
-      model: the model.
       forward: maps the model and a batch, see `Features.pad`, to outputs by
         name, each `[batch, ...]`; runs in a graph.
       batch_size: number of examples per batch.
@@ -82,14 +81,10 @@ class BatchPredictor:
         self._step: Callable | None = None
 
     def __call__(self, features: Features) -> list[Outputs]:
-        """Returns the outputs of each example, in order.
+        """Returns the outputs of each example, by name.
 
-        Args:
-          features: features without columns, except for the model's inputs.
-
-        Returns:
-          For each example, the outputs by name. Those of tokens are padded to
-          the longest sequence of the example's batch.
+        Features have no columns, except for the model's inputs. Outputs of
+        tokens are padded to the longest sequence of the example's batch.
         """
         results: list[Outputs] = [{}] * features.num_examples
         batches = prediction_batches(
@@ -186,10 +181,7 @@ CHUNK = 2048
 class Predictions:
     """Examples and their predictions.
 
-    Attributes:
-      examples: the examples.
-      predictions: predictions of the model or ensemble.
-      members: predictions of each model, by its path.
+    `members` has the predictions of each model of an ensemble, by its path.
     """
 
     examples: Sequence[Any]
@@ -297,12 +289,7 @@ class Predictor:
     def example(self, given: Any, number: int = 0) -> Any:
         """Makes an example of one input; see `__call__`.
 
-        Args:
-          given: a text or a dict of texts.
-          number: number of the input: its id, and in error messages.
-
-        Raises:
-          InputError: if the input is not an example of the task.
+        `number` is its id, and named in error messages.
         """
         name = f"inputs[{number}]"
         fields = {"text": given} if isinstance(given, str) else given
@@ -340,12 +327,7 @@ class Predictor:
     def chunks(
         self, examples: Iterable[Any], size: int = CHUNK
     ) -> Iterator[Predictions]:
-        """Yields the predictions of any number of examples, chunk by chunk.
-
-        Args:
-          examples: the examples; may be an iterator.
-          size: number of examples per chunk, which are sorted by length.
-        """
+        """Yields predictions chunk by chunk, of examples sorted by length."""
         yield from map(self.predict_examples, batched(examples, size))
 
 

@@ -10,7 +10,11 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.task import Embedding
 from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
-from albert_tf.finetuning.task_config import TaskConfig, check_task_settings
+from albert_tf.finetuning.task_config import (
+    TaskConfig,
+    check_metric_names,
+    check_task_settings,
+)
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.task import (
     Regression,
@@ -64,11 +68,7 @@ def task_type_class(task_config: TaskConfig) -> type[TaskType]:
 def make_task_type(
     task_config: TaskConfig, tokenizer: Tokenizer | None = None
 ) -> TaskType:
-    """Returns the task type of a task.
-
-    Args:
-      task_config: the task.
-      tokenizer: the model's tokenizer; needed for features.
+    """Returns the task type of a task; features need the model's tokenizer.
 
     Raises:
       InputError: if the task type is unknown, or the settings are not valid.
@@ -90,11 +90,7 @@ def known_tasks() -> dict[str, TaskConfig]:
 
 
 def known_task(name: str) -> TaskConfig:
-    """Returns the task with a name.
-
-    Raises:
-      InputError: if no task has this name.
-    """
+    """Returns the task with a name, or raises an `InputError`."""
     tasks = known_tasks()
     if name not in tasks:
         raise InputError(f"task={name!r} must be one of {', '.join(tasks)}")
@@ -111,11 +107,8 @@ def with_metrics(task_config: TaskConfig, metrics: Sequence[str]) -> TaskConfig:
     cls = task_type_class(task_config)
     # Of the class itself: one that is derived from it may have others.
     known = vars(cls).get("metric_names", ())
-    for name in metrics:
-        if known and name not in known:
-            raise InputError(
-                f"metric {name!r}: must be one of {', '.join(known)}"
-            )
+    if known:
+        check_metric_names(metrics, known)
     if not cls.custom_metrics:
         raise InputError(
             f"metrics={','.join(metrics)}: those of the task "
@@ -127,11 +120,7 @@ def with_metrics(task_config: TaskConfig, metrics: Sequence[str]) -> TaskConfig:
 def with_settings(
     task_config: TaskConfig, changes: Mapping[str, Any]
 ) -> TaskConfig:
-    """Returns a task with other settings.
-
-    Args:
-      task_config: the task.
-      changes: values by name; None keeps the setting.
+    """Returns a task with other settings; None keeps one.
 
     Raises:
       InputError: if the task has no such setting, or the settings contradict

@@ -91,11 +91,7 @@ class DevSet:
         return scores | {f"{_HELD}{name}": x for name, x in others.items()}
 
     def reported(self, logged: Mapping[str, float | None]) -> Scores:
-        """Returns the scores of the run from those that `evaluate` returned.
-
-        Args:
-          logged: the scores, with None for undefined ones.
-        """
+        """Returns the scores of the run from those that `evaluate` returned."""
         scores = {n: math.nan if x is None else x for n, x in logged.items()}
         if self.selection == "whole":
             return scores
@@ -173,11 +169,9 @@ class Reference:
     """What the scores of a task are compared with.
 
     Attributes:
-      baselines: scores of trivial predictions, see `TaskType.baselines`.
       num_examples: number of examples that were scored.
       selection: see `DevSet`.
-      perfect_score: see `TaskType`.
-      lower_is_better: see `TaskType`.
+      baselines, perfect_score, lower_is_better: see `TaskType`.
     """
 
     baselines: Baselines = dataclasses.field(default_factory=dict)

@@ -53,12 +53,9 @@ class FinetuneRun:
 
     Attributes:
       config: the settings, with those that depend on the data filled in.
-      strategy: the distribution strategy.
       task_type: the task, with the tokenizer.
-      data: training and development data.
       dev: the development set; None without one.
       baselines: scores of trivial predictions, see `TaskType.baselines`.
-      architecture: the model's architecture.
       checkpoint: the initial weights; None if the run resumes from a checkpoint
         of its own.
       loss_arguments: see `TaskType.make_loss`.
@@ -126,13 +123,7 @@ class FinetuneRun:
 def open_runs(
     configs: Sequence[FinetuneConfig], task_config: TaskConfig, files: TaskFiles
 ) -> list[FinetuneRun]:
-    """Prepares runs that share a task and its data; writes nothing.
-
-    Args:
-      configs: settings of the runs, which differ in output and seed.
-      task_config: the task.
-      files: training and development data.
-    """
+    """Prepares runs that differ in output and seed only; writes nothing."""
     config = configs[0]
     _check_machine(config)
     # Workers must connect before TensorFlow runs anything else.
@@ -223,30 +214,21 @@ def _baselines(
 def _loss_arguments(
     config: FinetuneConfig, task_type: TaskType, data: TaskData
 ) -> dict[str, Any]:
-    """Returns the arguments of the loss that differ from their defaults.
-
-    Raises:
-      InputError: if the task type does not have them, or they do not fit the
-        labels.
-    """
-    arguments: dict[str, Any] = {}
+    """Returns the arguments of the loss that differ from their defaults."""
     defaults = config.default_settings()
-    for name in ("label_smoothing", "temperature"):
-        if getattr(config, name) != defaults[name]:
-            arguments[name] = getattr(config, name)
-    if config.class_weights is not None:
-        arguments["class_weights"] = config.class_weights
-    known = set(task_type.loss_settings)
-    given = dict(arguments)
-    if config.head_dropout != defaults["head_dropout"]:
-        given["head_dropout"] = config.head_dropout
-        known |= {"head_dropout"} if task_type.has_head else set()
+    names = ("label_smoothing", "temperature", "class_weights", "head_dropout")
+    given = {name: getattr(config, name) for name in names}
+    given = {name: x for name, x in given.items() if x != defaults[name]}
+    known = {*task_type.loss_settings}
+    if task_type.has_head:
+        known.add("head_dropout")
     for name, value in given.items():
         if name not in known:
             raise InputError(
                 f"{name}={value}: tasks of the type {task_type.name} do not "
                 "have this setting"
             )
+    arguments = {n: x for n, x in given.items() if n != "head_dropout"}
     if "class_weights" in arguments:
         arguments["class_weights"] = class_weights_of(
             arguments["class_weights"], task_type.labels, data.train

@@ -22,11 +22,6 @@ Inputs = Mapping[str, tf.TensorSpec]
 class ServingGraph:
     """A function from strings to predictions that `export_task` saves.
 
-    Args:
-      task_type: the `TaskType`, with its tokenizer.
-      model: the fine-tuned model.
-      packed: see `AlbertEncoder`.
-
     Attributes:
       model: the model, with its variables.
       preprocessor: the preprocessor, with the lookup tables of the tokenizer.
@@ -79,14 +74,9 @@ def text_sequences(
     has no pieces, there is no second `[SEP]`.
 
     Args:
-      preprocessor: tokenizes the texts.
       texts: one or two tensors of strings `[batch]`.
       max_seq_length: maximum length of a sequence; at least 5 for pairs.
       multiple: see `pack_to_longest`.
-
-    Returns:
-      The inputs of the encoder, padded to the longest sequence; eagerly as
-      arrays.
     """
     return pack_to_longest(
         preprocessor.ops,
@@ -99,13 +89,9 @@ def text_sequences(
 
 
 def split(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Splits texts at white space, like `str.split()`.
+    """Splits UTF-8 texts at white space, like `str.split()`.
 
-    Args:
-      texts: UTF-8 strings `[batch]`.
-
-    Returns:
-      Ragged strings `[batch, (words)]`.
+    Returns ragged strings `[batch, (words)]`.
     """
     # Without a separator, `tf.strings.split` splits at ASCII white space only.
     texts = tf.strings.regex_replace(texts, f"{_whitespace()}+", " ")

@@ -19,13 +19,10 @@ _TABS_AND_LINE_BREAKS = re.compile(r"[\t\r\n]+")
 def output_format(
     output: str | None, given: Format | None, default: Format
 ) -> Format:
-    """Returns the format in which to write a file.
+    """Returns the format in which to write a file, `given` or by its name.
 
-    Args:
-      output: name of the file; None for standard output.
-      given: the format that the user asks for, if any.
-      default: format of standard output, and of names that end in `.txt` or
-        have no extension.
+    `default` is the format of standard output (None), and of names that end in
+    `.txt` or have no extension.
 
     Raises:
       InputError: if the name ends in something else than a known format.
@@ -48,12 +45,9 @@ def table_lines(
 ) -> list[str]:
     """Formats a record of JSON values as lines of a table.
 
-    Args:
-      record: the record. Nested dicts are flattened, lists are left out.
-      header: whether to begin with the header.
-      format: "csv" (RFC 4180): cells with commas, quotes or line breaks are
-        quoted, and a cell with line breaks is several lines of the file; "tsv":
-        tabs and line breaks in cells become blanks.
+    Nested dicts are flattened, lists are left out. "csv" (RFC 4180) quotes
+    cells with commas, quotes or line breaks, and a cell with line breaks is
+    several lines of the file; tabs and line breaks become blanks in "tsv".
     """
     cells = list(_cells(record))
     rows = zip(*cells, strict=True) if header else [[x for _, x in cells]]
@@ -111,16 +105,7 @@ _ROWS: Mapping[Layout, Callable[[Mapping[str, Any]], Sequence[Mapping]]] = {
 
 
 class TableWriter:
-    """Writes results to a file, as JSON values or as rows of a table.
-
-    Attributes:
-      format: the format.
-      is_empty: whether nothing has been written.
-
-    Args:
-      file: the file to write to.
-      format: the format.
-    """
+    """Writes results to a file, as JSON values or as rows of a table."""
 
     def __init__(self, file: TextIO, format: Format):
         self._file = file
@@ -128,11 +113,9 @@ class TableWriter:
         self.is_empty = True
 
     def write(self, value: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes a result.
+        """Writes a JSON value or, unless the format is "jsonl", its rows.
 
-        Args:
-          value: the JSON value to write with the format "jsonl".
-          rows: the rows to write otherwise, with the names of their columns.
+        Rows have the names of their columns.
         """
         if self.format == "jsonl":
             self.write_lines([json.dumps(value, ensure_ascii=False)])

@@ -14,7 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
     file_extension,
-    parse_json,
+    json_lines,
     read_lines,
 )
 
@@ -34,12 +34,6 @@ def quoted_rows(
     continues with the next line. So is a row of several lines whose number of
     cells differs from the first row's, because the next quoted cell may seem to
     close the quote.
-
-    Args:
-      lines: line numbers and lines without line ends, or None for lines that
-        cannot be decoded.
-      location: path of the file, for error messages.
-      bad: collects lines with unbalanced quotes.
 
     Yields:
       The number of a row's first line, and its cells, or None for a bad row.
@@ -102,11 +96,7 @@ def quoted_rows(
 
 
 def _split_quoted(lines: Iterator[str]) -> list[str]:
-    """Splits a row that may continue on further lines.
-
-    Raises:
-      csv.Error: if a quote is not closed.
-    """
+    """Splits a row of one or more lines; a `csv.Error` is an unclosed quote."""
     limit = csv.field_size_limit(MAX_ROW_CHARACTERS)
     try:
         return next(csv.reader(lines, strict=True))
@@ -159,7 +149,6 @@ def read_rows(
     a single column.
 
     Args:
-      path: the file.
       columns: names of columns, or their indices, by key.
       optional: keys of columns that the table may lack. With JSON Lines, the
         first object decides.
@@ -171,9 +160,6 @@ def read_rows(
         with unbalanced quotes, that are not UTF-8, or that are not JSON objects
         with the columns.
 
-    Yields:
-      The rows.
-
     Raises:
       InputError: if the file cannot be read, has another extension, has no such
         columns, no readable header or no rows.
@@ -184,10 +170,10 @@ def read_rows(
             f"{path}: the name must end in {', '.join(FORMATS)}, optionally "
             "followed by .gz; convert the file"
         )
-    lines = read_lines(path, bad)
     if FORMATS[extension] == "jsonl":
-        rows = _json_rows(path, lines, columns, optional, bad)
+        rows = _json_rows(path, columns, optional, bad)
     else:
+        lines = read_lines(path, bad)
         if FORMATS[extension] == "csv":
             split = quoted_rows(lines, os.fspath(path), bad)
         else:
@@ -233,12 +219,9 @@ def _delimited_rows(
             lost = bool(lost_header) and cells[0].isdecimal()
             names = lost_header[:width] if lost else [c.strip() for c in cells]
             known = names if header else None
-            present = {
-                key: column
-                for key, column in columns.items()
-                if key not in optional or _has_column(column, known, width)
-            }
-            indices = _column_indices(f"{path}:{line}", present, known, width)
+            indices = _column_indices(
+                f"{path}:{line}", columns, optional, known, width
+            )
             if header and not lost:
                 continue
         if len(cells) != width:
@@ -252,37 +235,31 @@ def _delimited_rows(
             yield line, {key: cells[index] for key, index in indices.items()}
 
 
-def _has_column(
-    column: str | int, names: Sequence[str] | None, width: int
-) -> bool:
-    if isinstance(column, int):
-        return column < width
-    return names is not None and column in names
-
-
 def _column_indices(
     location: str,
     columns: Mapping[str, str | int],
+    optional: Sequence[str],
     names: Sequence[str] | None,
     width: int,
 ) -> dict[str, int]:
-    """Returns the indices of columns.
+    """Returns the indices of columns by key.
 
-    Args:
-      location: location of the header, for error messages.
-      columns: names of columns, or their indices, by key.
-      names: names of all columns; None without a header.
-      width: number of all columns.
+    `names` and `width` are the names (None without a header) and the number of
+    all columns.
     """
     indices = {}
     for key, column in columns.items():
         if isinstance(column, int):
+            if column >= width and key in optional:
+                continue
             if not 0 <= column < width:
                 raise InputError(
                     f"{location}: no column {column} among {width} (the first "
                     "is 0); give another number"
                 )
             indices[key] = column
+        elif key in optional and column not in (names or ()):
+            continue
         elif names is None:
             raise InputError(
                 f"{location}: column {column!r} of a table without header must "
@@ -303,7 +280,6 @@ def _column_indices(
 
 def _json_rows(
     path: str | os.PathLike[str],
-    lines: Iterable[tuple[int, str | None]],
     columns: Mapping[str, str | int],
     optional: Sequence[str],
     bad: BadExamples,
@@ -315,31 +291,23 @@ def _json_rows(
                 f"{path}: column {column} of JSON lines must be given by its "
                 "key"
             )
-    for line, text in lines:
-        if text is None:
+    for line, value in json_lines(path, bad):
+        if value is None:
             yield line, None
             continue
-        if not text.strip():
-            continue
-        value, problem = parse_json(text)
-        cells = None
-        if not problem:
-            if isinstance(value, dict):
-                missing = {x for x in optional if columns[x] not in value}
-                columns = {x: columns[x] for x in columns if x not in missing}
-                optional = ()
-            cells, problem = _json_cells(value, columns)
-        if cells is None:
+        missing = {x for x in optional if columns[x] not in value}
+        columns = {x: columns[x] for x in columns if x not in missing}
+        optional = ()
+        cells, problem = _json_cells(value, columns)
+        if problem:
             bad.report(f"{path}:{line}", f"{problem}; fix the line")
         yield line, cells
 
 
 def _json_cells(
-    value: Any, columns: Mapping[str, str | int]
+    value: Mapping[Any, Any], columns: Mapping[str, str | int]
 ) -> tuple[dict[str, str] | None, str]:
     """Returns requested values of an object and "", or None and the problem."""
-    if not isinstance(value, dict):
-        return None, "not a JSON object"
     cells = {}
     for key, column in columns.items():
         if column not in value:

@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from albert_tf.errors import InputError
@@ -90,8 +90,7 @@ class _AllSettings(TaskSettings):
     """Those of `TaskSettings`, and those that are part of a task."""
 
     rules: Literal["squad1.1", "squad2.0", "cmrc"] | None = setting(
-        None,
-        "Question answering: how answers are chosen and scored.",
+        None, "Question answering: how answers are chosen and scored."
     )
     null_threshold: float | None = setting(
         None,
@@ -105,10 +104,8 @@ def check_task_settings(
 ) -> None:
     """Checks the settings of a task.
 
-    Args:
-      values: the settings.
-      defaults: the default settings of the task type. A setting that
-        `_AllSettings` does not declare must have the type of its default.
+    All of the task type's `defaults` must be given. A setting that
+    `_AllSettings` does not declare must have the type of its default.
 
     Raises:
       InputError: if a setting is missing, has another type or is out of bounds.
@@ -185,11 +182,7 @@ class TaskConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TaskConfig:
-        """Creates a configuration from `to_dict()`.
-
-        Raises:
-          InputError: if a field is missing, unknown or has the wrong type.
-        """
+        """Creates a configuration from `to_dict()`; raises an `InputError`."""
         values = dict(values)
         check_type(values, cls, "task")
         unknown = values.keys() - {x.name for x in dataclasses.fields(cls)}
@@ -204,15 +197,7 @@ class TaskConfig:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> TaskConfig:
-        """Parses the text of `task.json`.
-
-        Args:
-          text: content of the file.
-          path: path of the file, for error messages.
-
-        Raises:
-          InputError: if the text is not a task configuration.
-        """
+        """Parses the text of `task.json`, or raises an `InputError`."""
         try:
             return cls.from_dict(parse_object(text, path))
         except InputError as error:
@@ -235,6 +220,15 @@ class TaskConfig:
         }
 
 
+def check_metric_names(names: Iterable[str], known: Sequence[str]) -> None:
+    """Raises an `InputError` for a metric that is not one of the known."""
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"metric {name!r}: must be one of {', '.join(known)}"
+            )
+
+
 class _Source(TypedDict, total=False):
     folder: str
     files: Mapping[str, str]
@@ -244,14 +238,13 @@ class _Source(TypedDict, total=False):
 def split_path(
     task_config: TaskConfig, data_dir: str | os.PathLike[str], split: str
 ) -> pathlib.Path:
-    """Returns the file or folder of a split.
+    """Returns the file or folder of a split, such as "train", "dev" or "test".
 
     Args:
       task_config: the task. Its `source` has `folder`, the name of the task's
         folder, `files`, file names by split, and optionally `other_files`,
         alternative file names.
       data_dir: the task's folder as distributed, or its parent folder.
-      split: "train", "dev", "test" or another split of the task.
 
     Raises:
       InputError: if the task has no such split, or the file does not exist.

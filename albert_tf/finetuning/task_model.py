@@ -21,6 +21,7 @@ from albert_tf.input_files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
@@ -34,6 +35,15 @@ _BATCH_SIZE = 32
 # Batches of datasets have lengths that are multiples of it, as XLA compiles a
 # training step for each length.
 _LENGTH_MULTIPLE = 32
+
+
+def read_task(checkpoint: Checkpoint) -> TaskConfig | None:
+    """Returns the task that a checkpoint was fine-tuned for, if any."""
+    folder = checkpoint.folder and fine_tuned_model(checkpoint.folder)
+    if not folder:
+        return None
+    file = folder / TASK_FILE
+    return TaskConfig.from_json(read_text(file), os.fspath(file))
 
 
 class TaskModel(AlbertModel):
@@ -62,6 +72,12 @@ class TaskModel(AlbertModel):
     LAST_RANK: ClassVar[int] = 1
     # Settings of the task that are lengths beside `max_seq_length`.
     LENGTHS: ClassVar[Sequence[str]] = ()
+    # Arguments of the model that are those of its encoder.
+    ENCODER_ARGUMENTS: ClassVar[Sequence[str]] = (
+        "packed",
+        "rematerialize",
+        "output_attentions",
+    )
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
@@ -70,6 +86,12 @@ class TaskModel(AlbertModel):
         self.max_seq_length = min(
             TaskType.default_settings["max_seq_length"],
             config.num_trained_positions,
+        )
+
+    def _add_encoder(self, *, pooler: bool = False, **arguments: bool) -> None:
+        """Creates the encoder; `arguments` are those of `ENCODER_ARGUMENTS`."""
+        self.encoder = AlbertEncoder(
+            self.config, pooler=pooler, dtype=self.dtype_policy, **arguments
         )
 
     @classmethod
@@ -83,10 +105,7 @@ class TaskModel(AlbertModel):
         model = super().from_checkpoint(
             checkpoint, new_head=new_head, **arguments
         )
-        folder = checkpoint.folder and fine_tuned_model(checkpoint.folder)
-        if folder and not new_head:
-            file = folder / TASK_FILE
-            task = TaskConfig.from_json(read_text(file), os.fspath(file))
+        if not new_head and (task := read_task(checkpoint)):
             labels = getattr(model, "labels", None)
             if labels is None and len(task.labels or ()) == getattr(
                 model, "num_labels", 0
@@ -106,6 +125,7 @@ class TaskModel(AlbertModel):
         task = self.task_config
         return {
             **super().get_config(),
+            **{x: getattr(self.encoder, x) for x in self.ENCODER_ARGUMENTS},
             "max_seq_length": self.max_seq_length,
             "multi_label": self.multi_label,
             "task": task and task.to_dict(),
@@ -210,7 +230,6 @@ class TaskModel(AlbertModel):
         self, x, y, sample_weight, class_weight
     ) -> tuple[Any, Any, dict[Any, float] | None]:
         """Returns `x`, `sample_weight` and `class_weight` for Keras's `fit`."""
-        del y
         return x, sample_weight, class_weight
 
     def evaluate(
@@ -272,7 +291,6 @@ class TaskModel(AlbertModel):
 
     def _task(self, num_texts: int) -> TaskConfig:
         """Returns the task to train for."""
-        del num_texts
         task = self.task_config or self.TASK
         return dataclasses.replace(
             task, settings=self._settings, scores={}, baselines={}
@@ -280,7 +298,6 @@ class TaskModel(AlbertModel):
 
     def _check_texts(self, num_texts: int) -> Tokenizer:
         """Checks that the model takes such texts; returns its tokenizer."""
-        del num_texts
         if self.tokenizer is None:
             raise InputError(
                 f"{type(self).__name__} has no tokenizer for texts; set "
@@ -301,10 +318,8 @@ class TaskModel(AlbertModel):
     ):
         """Makes inputs, targets and weights, eagerly or in a graph.
 
-        Args:
-          preprocessor: tokenizes strings.
-          texts: the strings of each text of the examples, lists or tensors.
-          y, sample_weight: as given, or None.
+        `texts` has the strings of each text of the examples, in a list or
+        tensor.
         """
         sequences = text_sequences(
             preprocessor,
@@ -370,9 +385,5 @@ class TaskModel(AlbertModel):
         return data.map(lambda x, y, *weights: (x, self._targets(y), *weights))
 
     def _num_texts(self, x: Any) -> int:
-        """Returns the number of texts of an example; 0 if inputs are not texts.
-
-        Raises:
-          InputError: if texts are not given as described in `TaskModel`.
-        """
+        """Returns the number of texts of an example; 0 for other inputs."""
         return count_texts(x, type(self).__name__, self.NUM_TEXTS)

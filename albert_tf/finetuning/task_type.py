@@ -33,12 +33,9 @@ WordEmbeddings = Callable[[], np.ndarray | None]
 class TaskType(abc.ABC):
     """Base class of task types such as text classification.
 
-    The methods, in the order in which a run calls them: `read_examples`,
-    `features`, `model_class` and `model_arguments`, `prepare_model`,
-    `make_loss`, `forward`, `predictions`, `scores`; and for exports `serve`.
-    What a type declares are class attributes and properties.
-    `register_task_type` makes it available to all commands. docs/task_types.md
-    walks through an example.
+    The methods stand in the order in which a run calls them; what a type
+    declares are class attributes and properties. `register_task_type` makes it
+    available to all commands. docs/task_types.md walks through an example.
 
     Modules of task types are imported to parse flags, so they import
     TensorFlow, models, losses and serving graphs inside of methods.
@@ -190,15 +187,11 @@ class TaskType(abc.ABC):
 
     @abc.abstractmethod
     def features(self, examples: Iterable[Any], *, labelled: bool) -> Features:
-        """Returns features of examples.
-
-        Args:
-          examples: the examples; iterated over once.
-          labelled: whether to add the labels, for training.
+        """Returns features of examples, which are iterated over once.
 
         Raises:
-          InputError: if `labelled`, and a label is missing or not one of the
-            task's.
+          InputError: if `labelled`, for training, and a label is missing or
+            not one of the task's.
         """
 
     # Model and loss.
@@ -246,12 +239,7 @@ class TaskType(abc.ABC):
     def forward(self, model: AlbertModel, batch: Tensors) -> Tensors:
         """Returns the model's outputs for a batch; runs in a graph.
 
-        Args:
-          model: the model.
-          batch: a batch of features, see `Features.pad`.
-
-        Returns:
-          Outputs by name, each `[batch, ...]`, as `predictions` takes them.
+        The batch is one of `Features.pad`. Outputs are `[batch, ...]`, by name.
         """
         return {"logits": model({x: batch[x] for x in self.model_inputs})}
 
@@ -266,11 +254,8 @@ class TaskType(abc.ABC):
     ) -> list[Any]:
         """Returns a prediction for each example.
 
-        Args:
-          examples: the examples.
-          features: their features, without labels.
-          outputs: outputs of `forward` for each example of `features`; those of
-            tokens may be padded.
+        `outputs` are those of `forward` for each example of the unlabelled
+        `features`; those of tokens may be padded.
         """
 
     def average(self, members: Mapping[str, Sequence[Any]]) -> list[Any]:
@@ -304,12 +289,7 @@ class TaskType(abc.ABC):
     def scores(
         self, examples: Sequence[Any], predictions: Sequence[Any]
     ) -> dict[str, float]:
-        """Returns scores by metric, the key metric first.
-
-        Args:
-          examples: examples with labels.
-          predictions: a prediction for each example.
-        """
+        """Returns scores of labelled examples, the key metric first."""
 
     def tune(
         self, examples: Sequence[Any], predictions: Sequence[Any]
@@ -319,21 +299,16 @@ class TaskType(abc.ABC):
         `scores` returns them, too. By default, there are none; SQuAD 2.0 has a
         threshold. Arguments are those of `scores`.
         """
-        del examples, predictions
         return {}
 
     def metrics_for(self, examples: Sequence[Any]) -> Sequence[str]:
         """Returns the metrics to score labelled examples by: the task's."""
-        del examples
         return self.task_config.metrics
 
     def check_scores(self, examples: Sequence[Any]) -> None:
         """Checks before training that predictions of examples can be scored.
 
         By default, any can.
-
-        Args:
-          examples: examples with labels.
 
         Raises:
           InputError: if a metric is not defined for the labels, or a package
@@ -362,7 +337,6 @@ class TaskType(abc.ABC):
           Scores by name of the baseline, such as "most frequent label". The
           first one needs no training; a model at its level has learned nothing.
         """
-        del training, examples, word_embeddings
         return {}
 
     # Exports.

@@ -44,17 +44,7 @@ def train_runs(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     command_files: Mapping[str, str] | None = None,
 ) -> RunsResult:
-    """Starts or resumes the runs of `finetune`, whose examples are read once.
-
-    Args:
-      config: settings of the runs.
-      task_config: the task.
-      files: training and development data.
-      callbacks, command_files: see `finetune`.
-
-    Raises:
-      InputError: see `finetune`.
-    """
+    """Starts or resumes the runs of `finetune`; examples are read once."""
     runs = config.runs
     output = os.fspath(config.output)
     configs = {"": config}
@@ -105,18 +95,14 @@ def train_runs(
 
 
 def _finetune(
-    run: FinetuneRun,
-    opened: Run,
-    callbacks: Sequence[keras.callbacks.Callback],
+    run: FinetuneRun, opened: Run, callbacks: Sequence[keras.callbacks.Callback]
 ) -> FinetuneResult:
     """Trains, evaluates and saves the model of one run."""
     config, strategy = run.config, run.strategy
     task_type, data, dev = run.task_type, run.data, run.dev
     task_config = task_type.task_config
     schedule = SCHEDULES[config.schedule](
-        config.learning_rate,
-        config.num_train_steps,
-        config.warmup_steps,
+        config.learning_rate, config.num_train_steps, config.warmup_steps
     )
     length = task_type.max_seq_length if config.fixed_length else None
     model = opened.make_model(run.make_model, _seed_of_head(config.seed))

@@ -232,9 +232,6 @@ def sif_weights(tokenizer: Tokenizer) -> np.ndarray:
     a unigram vocabulary has. Special tokens weigh as little as the most
     frequent piece. The common component is not removed.
 
-    Args:
-      tokenizer: the tokenizer.
-
     Returns:
       float32 `[vocab_size]`.
 

@@ -45,12 +45,7 @@ _BODY_SECONDS = 20
 
 
 def create_app(model: ServedModel, config: ServeConfig) -> Starlette:
-    """Creates the application of a loaded model.
-
-    Args:
-      model: see `load_served_model`.
-      config: name of the model and limits.
-    """
+    """Creates the application of a loaded model."""
     return _Server(model, config).app()
 
 
@@ -172,10 +167,7 @@ class _Server:
                 self._check_size(value, f"{name}[{number}]", max_texts)
 
     async def _compute(
-        self,
-        endpoint: Endpoint,
-        inputs: list[Any],
-        options: Mapping[str, Any],
+        self, endpoint: Endpoint, inputs: list[Any], options: Mapping[str, Any]
     ) -> list[Any]:
         # In a thread, as some are tokenized.
         items = await asyncio.to_thread(

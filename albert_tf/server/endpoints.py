@@ -69,11 +69,6 @@ def load_served_model(
     computes something once, or the first request would wait until TensorFlow
     has traced and optimized the graph.
 
-    Args:
-      path: see `ServeConfig.model`.
-      batch_size: number of texts to compute together.
-      runtime: what computes the model, see `Predictor`.
-
     Raises:
       InputError: if the model cannot be loaded.
     """
@@ -163,10 +158,7 @@ def _fill_mask(fill: FillMask) -> Endpoint:
         return [results[place] for place in range(len(items))]
 
     return Endpoint(
-        "/fill-mask",
-        item=item,
-        compute=compute,
-        options=("top_k",),
+        "/fill-mask", item=item, compute=compute, options=("top_k",)
     )
 
 

@@ -13,11 +13,8 @@ _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128)
 class Histogram:
     """A histogram with cumulative buckets.
 
-    Args:
-      name: name of the metric.
-      help: its description.
-      bounds: upper bounds of the buckets; the last one, infinity, is added.
-      label: name of the label that tells series apart.
+    `bounds` are the upper bounds of the buckets; the last one, infinity, is
+    added. `label` is the name of the label that tells series apart.
     """
 
     def __init__(
@@ -84,11 +81,7 @@ class Metrics:
             self._texts.observe(task, size)
 
     def text(self, waiting: int) -> str:
-        """All metrics in Prometheus' text format.
-
-        Args:
-          waiting: number of texts that wait.
-        """
+        """All metrics in Prometheus' text format; `waiting` counts texts."""
         with self._lock:
             requests = "".join(
                 f'albert_requests_total{{path="{path}",status="{status}"}} '

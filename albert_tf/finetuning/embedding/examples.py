@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Iterator, Mapping
 
@@ -11,6 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
     file_extension,
+    parse_number,
     read_lines,
     text_problem,
 )
@@ -90,9 +90,7 @@ def read_embedding_examples(
         problem = _problem(texts, may_be_empty=not labelled)
         label = None
         if score is not None and not problem:
-            label = _number(score)
-            if label is None:
-                problem = f"the score {score[:60]!r} is not a number; fix it"
+            label, problem = parse_number(score, "the score")
         if problem:
             bad.report(location, problem)
             continue
@@ -146,11 +144,3 @@ def _problem(texts: tuple[str, ...], *, may_be_empty: bool) -> str:
         if texts[2] in texts[:2]:
             return "the negative equals another text; give a different one"
     return ""
-
-
-def _number(cell: str) -> float | None:
-    try:
-        number = float(cell)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

@@ -41,7 +41,7 @@ def text_features(
     *,
     max_seq_length: int,
 ) -> Features:
-    """Tokenizes texts; each text of an example is one of the features."""
+    """Tokenizes the texts of examples, each as an example of its own."""
     builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
     preprocessor = EagerPreprocessor(tokenizer, max_seq_length)
     for chunk in batched(examples, _CHUNK):
@@ -58,17 +58,10 @@ def training_features(
 ) -> Features:
     """Tokenizes the examples of a training set, all of one kind.
 
-    Args:
-      examples: the examples; may be an iterator.
-      tokenizer: tokenizer of the model.
-      max_seq_length: maximum length of a sequence, in tokens.
-
-    Returns:
-      Features with a sequence for each text of an example. Columns:
-      `text_hashes` `[examples, texts]`, equal for texts with the same tokens;
-      and for pairs with scores `labels`, float32 `[examples]`, as targets of
-      the cosine: scores outside of [-1, 1] are mapped linearly, the lowest to 0
-      and the highest to 1.
+    There is a sequence for each text of an example. Columns are `text_hashes`
+    `[examples, texts]`, equal for texts with the same tokens; and for pairs
+    with scores `labels`, float32 `[examples]`, the targets of cosines: scores
+    outside of [-1, 1] are mapped linearly, the lowest to 0, the highest to 1.
 
     Raises:
       InputError: if examples are of different kinds, or all scores are equal

@@ -17,7 +17,6 @@ from albert_tf.finetuning.features import LABELS
 from albert_tf.finetuning.given_texts import as_lists
 from albert_tf.finetuning.losses import BatchLoss
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.models.model_graph import Tensors
 from albert_tf.training.loss import sparse_cross_entropy
@@ -49,6 +48,7 @@ class AlbertSentenceEncoder(TaskModel):
     TASK_TYPES = ("embedding",)
     TASK = EMBEDDING
     NUM_TEXTS = (1, 2)
+    ENCODER_ARGUMENTS = ("packed", "rematerialize")
 
     def __init__(
         self,
@@ -59,13 +59,7 @@ class AlbertSentenceEncoder(TaskModel):
         **kwargs,
     ):
         super().__init__(config, **{"name": "sentence_encoder", **kwargs})
-        self.encoder = AlbertEncoder(
-            config,
-            packed,
-            pooler=False,
-            rematerialize=rematerialize,
-            dtype=self.dtype_policy,
-        )
+        self._add_encoder(packed=packed, rematerialize=rematerialize)
         # What `fit`, `evaluate` and `predict` call -> its number of texts.
         self._num_texts_of: dict[str, int] = {}
         self.complete()
@@ -124,14 +118,6 @@ class AlbertSentenceEncoder(TaskModel):
             }
         return sequences, y, sample_weight
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `from_config`."""
-        return {
-            **super().get_config(),
-            "packed": self.encoder.packed,
-            "rematerialize": self.encoder.rematerialize,
-        }
-
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 def cosine_loss(y_true, y_pred):
@@ -140,9 +126,6 @@ def cosine_loss(y_true, y_pred):
     Args:
       y_true: the cosine that a pair should have, `[batch]`.
       y_pred: embeddings `[batch, 2, hidden]`.
-
-    Raises:
-      InputError: if the embeddings are not those of two texts.
     """
     shape = ops.shape(y_pred)
     if len(shape) != 3 or (isinstance(shape[1], int) and shape[1] != 2):
@@ -162,9 +145,6 @@ class EmbeddingLoss(BatchLoss):
     The batch has the inputs of each text `[batch, texts, seq]`, or `[batch,
     seq]` of texts alone, `text_hashes` and, with scores, `labels`. Texts alone
     are encoded twice, under different dropout masks (SimCSE, arXiv:2104.08821).
-
-    Args:
-      temperature: see `ranking_losses`.
     """
 
     def __init__(self, temperature: float = 0.05):
@@ -236,16 +216,13 @@ def ranking_losses(
 def cosine_losses(
     vectors: tf.Tensor, targets: tf.Tensor
 ) -> tuple[tf.Tensor, Tensors]:
-    """Computes the squared error of the cosine of two texts.
+    """Returns the squared and the absolute error of the cosines of two texts.
 
-    It is sentence-transformers' `CosineSimilarityLoss`.
+    The former is sentence-transformers' `CosineSimilarityLoss`.
 
     Args:
       vectors: of the two texts, `[batch, 2, hidden]`.
       targets: the cosine that they should have, float32 `[batch]`.
-
-    Returns:
-      The losses `[batch]`, and as a metric the `absolute_error`.
     """
     unit = tf.math.l2_normalize(vectors, axis=-1)
     errors = tf.reduce_sum(unit[:, 0] * unit[:, 1], axis=-1) - targets

@@ -11,9 +11,8 @@ import numpy as np
 from albert_tf.errors import InputError, import_package
 from albert_tf.finetuning.embedding.examples import EMBEDDING, EmbeddingExample
 from albert_tf.finetuning.features import Features
-from albert_tf.finetuning.text_classification.baselines import (
-    word_vectorizer,
-)
+from albert_tf.finetuning.task_config import check_metric_names
+from albert_tf.finetuning.text_classification.baselines import word_vectorizer
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
 )
@@ -33,11 +32,7 @@ def check_metrics(
     metrics: Sequence[str], examples: Sequence[EmbeddingExample]
 ) -> None:
     """Raises an `InputError` if examples cannot be scored with the metrics."""
-    for name in metrics:
-        if name not in METRICS:
-            raise InputError(
-                f"metric {name!r}: must be one of {', '.join(METRICS)}"
-            )
+    check_metric_names(metrics, METRICS)
     scored = [x for x in examples if x.label is not None]
     for example in examples:
         if len(example.texts) == 1:
@@ -129,12 +124,8 @@ def _retrieved(examples: Sequence[EmbeddingExample], vectors: Any) -> int:
 def mean_embeddings(table: np.ndarray, features: Features) -> np.ndarray:
     """Returns the mean of the word embeddings of each sequence.
 
-    Args:
-      table: word embeddings, `[vocab_size, size]`.
-      features: sequences, whose first and last token are left out.
-
-    Returns:
-      Vectors of length 1, or 0 without words, float32 `[sequences, size]`.
+    They have the length 1, or 0 without words, float32 `[sequences, size]`. The
+    first and the last token of a sequence are left out.
     """
     starts, ends = features.starts[:-1] + 1, features.starts[1:] - 1
     sums = np.stack(
@@ -150,15 +141,10 @@ def mean_embeddings(table: np.ndarray, features: Features) -> np.ndarray:
 def bag_of_words_scores(
     training: Iterable[EmbeddingExample], examples: Sequence[EmbeddingExample]
 ) -> dict[str, dict[str, float]]:
-    """Scores vectors of TF-IDF, which need no training.
+    """Scores vectors of TF-IDF, which need no training; {} without words.
 
-    Args:
-      training: training examples; how frequent words are is counted in their
-        texts, and in those of `examples`.
-      examples: the examples to be scored.
-
-    Returns:
-      The scores of the "bag of words"; {} if there are no words.
+    How frequent words are is counted in the training examples and in those to
+    be scored.
     """
     known = [
         text

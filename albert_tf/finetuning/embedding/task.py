@@ -58,10 +58,7 @@ class Embedding(TaskType):
         return EmbeddingExample(id=id, texts=given, location=location)
 
     def features(self, examples, *, labelled):
-        """Returns a sequence for each text.
-
-        Without labels, each text is an example of its own.
-        """
+        """Returns a sequence, and without labels an example, for each text."""
         from albert_tf.finetuning.embedding import features
 
         make = (

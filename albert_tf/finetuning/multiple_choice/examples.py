@@ -13,9 +13,8 @@ from typing import Any
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
+    json_lines,
     load_json,
-    parse_json,
-    read_lines,
     text_problem,
 )
 from albert_tf.finetuning.task_config import TaskConfig
@@ -52,7 +51,6 @@ class MultipleChoiceExample:
 
     Attributes:
       id: unique id within the source.
-      passage: the passage.
       question: the question, or a sentence with the blank `_`.
       options: two or more possible answers.
       label: index of the right option; None if unknown.
@@ -141,12 +139,12 @@ def _problem(question: _Question, num_options: int, labelled: bool) -> str:
 
 
 def read_race(
-    path: str | os.PathLike[str],
-    *,
-    bad: BadExamples,
-    labelled: bool = True,
+    path: str | os.PathLike[str], *, bad: BadExamples, labelled: bool = True
 ) -> Iterator[MultipleChoiceExample]:
     """Reads the questions of a split of RACE.
+
+    Ids consist of the passage's id, a dash, and the index of the question. The
+    group is the subfolder, or in JSON Lines the prefix of the id.
 
     Args:
       path: a folder with the subfolders `middle` and `high`, each with one file
@@ -157,12 +155,6 @@ def read_race(
       bad: collects unreadable passages, and questions with an empty text, a
         number of options other than four, an answer other than A to D, or a
         duplicate id.
-      labelled: whether to read answers.
-
-    Returns:
-      An iterator of examples. The group is the subfolder, or in JSON Lines the
-      prefix of the id. Ids consist of the passage's id, a dash, and the index
-      of the question.
 
     Raises:
       InputError: if the files do not exist or cannot be read.
@@ -183,11 +175,7 @@ def race_examples(
     Args:
       passages: locations, groups (None: the prefix of the id), and passages or
         questions with RACE's keys.
-      source: name of the source, for error messages.
       bad, labelled: see `read_race`.
-
-    Raises:
-      InputError: if there are no questions.
     """
     questions = (
         question
@@ -195,11 +183,7 @@ def race_examples(
         for question in _questions_of_race(location, folder, passage)
     )
     return _checked(
-        questions,
-        source,
-        num_options=len(_LETTERS),
-        bad=bad,
-        labelled=labelled,
+        questions, source, len(_LETTERS), bad=bad, labelled=labelled
     )
 
 
@@ -239,16 +223,9 @@ def _lines(
     path: pathlib.Path, group: str | None, bad: BadExamples
 ) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     """Yields the location, the group and the value of each JSON line."""
-    for number, line in read_lines(path, bad):
-        location = f"{path}:{number}"
-        if line is None or not line.strip():
-            continue
-        value, problem = parse_json(line)
-        if isinstance(value, dict):
-            yield location, group, value
-        else:
-            problem = problem or "not a JSON object"
-            bad.report(location, f"{problem}; fix the line")
+    for number, value in json_lines(path, bad):
+        if value is not None:
+            yield f"{path}:{number}", group, value
 
 
 def _questions_of_race(
@@ -291,29 +268,21 @@ def read_dream(
 ) -> Iterator[MultipleChoiceExample]:
     """Reads the questions of a JSON file of DREAM.
 
+    The passage consists of the turns, joined by line feeds. Ids consist of the
+    dialogue's id, a dash, and the index of the question.
+
     Args:
       path: a file with a list of dialogues `[turns, questions, id]`. Questions
         have `question`, `choice` and `answer`, the text of the right choice.
       bad: collects questions with an empty text, a number of choices other than
         three, an answer that is not exactly one of them, or a duplicate id.
-      labelled: whether to read answers.
-
-    Returns:
-      An iterator of examples. The passage consists of the turns, joined by line
-      feeds. Ids consist of the dialogue's id, a dash, and the index of the
-      question.
 
     Raises:
       InputError: if the file cannot be read, is not JSON, has another layout or
         no questions.
     """
-    return _checked(
-        _questions_of_dream(path),
-        os.fspath(path),
-        num_options=3,
-        bad=bad,
-        labelled=labelled,
-    )
+    questions = _questions_of_dream(path)
+    return _checked(questions, os.fspath(path), 3, bad=bad, labelled=labelled)
 
 
 def _questions_of_dream(path: str | os.PathLike[str]) -> Iterator[_Question]:

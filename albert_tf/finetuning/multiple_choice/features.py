@@ -50,12 +50,10 @@ def choice_sequences(
     pieces that fit.
 
     Args:
-      preprocessor: tokenizes the texts.
       contexts: passages, strings `[batch]`.
       questions: strings `[batch]`.
       options: strings `[options]`, those of all questions.
       example: the question of each option, int `[options]`.
-      max_seq_length: maximum length of a sequence.
       max_qa_length: maximum number of pieces of question and option, at most
         `max_seq_length - 3`.
 
@@ -94,14 +92,9 @@ def choice_features(
 ) -> Features:
     """Tokenizes questions; see `choice_sequences`.
 
-    Args:
-      examples: the examples; may be an iterator.
-      tokenizer: tokenizer of the model.
-      max_seq_length: see `choice_sequences`.
-      max_qa_length: see `choice_sequences`.
-      labelled: whether to add the labels, and to make the options of a question
-        one example. Without them, each option is an example of its own, so that
-        questions may have different numbers of options.
+    With labels, the options of a question are one example. Without them, each
+    option is an example of its own, so that questions may have different
+    numbers of options.
 
     Raises:
       InputError: if `labelled`, and a label is missing, or questions have

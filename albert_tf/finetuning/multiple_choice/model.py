@@ -26,17 +26,8 @@ class AlbertMultipleChoice(HeadModel):
     normalized by a softmax over the choices. No weight depends on the number of
     choices.
 
-    Args:
-      config: the architecture.
-      dropout: dropout rate of the pooled output.
-      packed: see `AlbertEncoder`.
-      rematerialize: see `AlbertEncoder`.
-      output_attentions: see `AlbertEncoder`. The output is then a dict of
-        `logits` and `attentions`, `[batch, choices, heads, from, to]`.
-      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
-
-    Raises:
-      InputError: if `dropout` is not valid.
+    Arguments are those of `AlbertClassifier` without labels. `attentions` are
+    `[batch, choices, heads, from, to]`.
     """
 
     HEAD = "choice_head"
@@ -79,12 +70,13 @@ class AlbertMultipleChoice(HeadModel):
         contexts, questions, options = texts
         options = tf.convert_to_tensor(options)
         shape = tf.shape(options)
+        rows = tf.repeat(tf.range(shape[0]), shape[1])
         sequences = choice_sequences(
             preprocessor,
             contexts,
             tf.convert_to_tensor(questions),
             tf.reshape(options, [-1]),
-            example=_rows(shape[0], shape[1]),
+            example=rows.numpy() if tf.executing_eagerly() else rows,
             max_seq_length=self.max_seq_length,
             max_qa_length=self._settings["max_qa_length"],
         )
@@ -96,12 +88,6 @@ class AlbertMultipleChoice(HeadModel):
             form = [shape[0], options.shape[1] or shape[1], -1]
             sequences = {n: tf.reshape(x, form) for n, x in sequences.items()}
         return sequences, self._targets(y), sample_weight
-
-
-def _rows(examples, choices):
-    """Returns the example of each option, int32 `[options]`."""
-    rows = tf.repeat(tf.range(examples), choices)
-    return rows.numpy() if tf.executing_eagerly() else rows
 
 
 def _shape_of_choices(word_ids):

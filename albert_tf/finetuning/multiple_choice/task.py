@@ -97,11 +97,9 @@ class MultipleChoice(TaskType):
     @property
     def model_class(self):
         """`AlbertMultipleChoice`."""
-        from albert_tf.finetuning.multiple_choice.model import (
-            AlbertMultipleChoice,
-        )
+        from albert_tf.finetuning.multiple_choice import model
 
-        return AlbertMultipleChoice
+        return model.AlbertMultipleChoice
 
     def make_loss(self, **settings):
         """Returns the cross-entropy of the options."""
@@ -111,11 +109,9 @@ class MultipleChoice(TaskType):
 
     def features(self, examples, *, labelled):
         """Returns a sequence for each option; see `choice_features`."""
-        from albert_tf.finetuning.multiple_choice.features import (
-            choice_features,
-        )
+        from albert_tf.finetuning.multiple_choice import features
 
-        return choice_features(
+        return features.choice_features(
             examples,
             self.tokenizer,
             max_seq_length=self.max_seq_length,
@@ -195,12 +191,10 @@ class MultipleChoice(TaskType):
         """
         import tensorflow as tf
 
-        from albert_tf.finetuning.multiple_choice.features import (
-            choice_sequences,
-        )
+        from albert_tf.finetuning.multiple_choice import features
 
         shape = tf.shape(inputs["options"])  # [batch, choices]
-        sequences = choice_sequences(
+        sequences = features.choice_sequences(
             preprocessor,
             inputs["context"],
             inputs["question"],

@@ -12,15 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.question_answering import decoder
 from albert_tf.finetuning.question_answering.contexts import Contexts
-from albert_tf.finetuning.question_answering.decoder import (
-    NULL_SCORE,
-    BestAnswers,
-    WindowPieces,
-    best_answers,
-    best_positions,
-    null_scores,
-)
 
 if TYPE_CHECKING:
     from albert_tf.finetuning.question_answering.features import SpanWindow
@@ -74,9 +67,7 @@ class QuestionAnswers:
     def text(self, threshold: float | None = None) -> str:
         """Returns the best answer, or "" if the null score is too high.
 
-        Args:
-          threshold: Maximum null score of an answered question; None to always
-            answer. Ignored for the v1 head, which has no null scores.
+        A threshold of None always answers. The v1 head has no null scores.
         """
         score = self.null_score
         if threshold is not None and score is not None and score > threshold:
@@ -98,13 +89,10 @@ class QuestionAnswers:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class QuestionScores:
-    """Outputs of one or several models for the windows of a question.
+    """Outputs of one or several models for all windows of a question.
 
-    Attributes:
-      id: Question ID.
-      context: Text that contains the answer.
-      windows: All windows of the question.
-      members: Outputs for each window, for each model; they may be padded.
+    `members` has the outputs for each window, which may be padded, for each
+    model.
     """
 
     id: str
@@ -114,12 +102,7 @@ class QuestionScores:
 
 
 class AnswerPrediction(NamedTuple):
-    """Scores of a question's windows, and the answers decoded from them.
-
-    Attributes:
-      scores: Scores of one or several models.
-      answers: The best answers.
-    """
+    """Scores of a question's windows, and the answers decoded from them."""
 
     scores: QuestionScores
     answers: QuestionAnswers
@@ -166,7 +149,7 @@ def _answer_batch(
         values = [getattr(window, name) for window in windows]
         return tf.constant(np.concatenate(values), dtype)
 
-    pieces = WindowPieces(
+    pieces = decoder.WindowPieces(
         question_of=tf.constant(
             [i for i, q in enumerate(questions) for _ in q.windows], tf.int64
         ),
@@ -187,7 +170,6 @@ def _answer_batch(
         )
         for rows in zip(*(q.members for q in questions), strict=True)
     ]
-    count = len(questions)
     best, null = _decode(
         pieces,
         members,
@@ -195,7 +177,7 @@ def _answer_batch(
         n_best=n_best,
         max_answer_length=max_answer_length,
     )
-    text, score = NO_SPAN["joint" if NULL_SCORE in members[0] else "v1"]
+    text, score = NO_SPAN["joint" if decoder.NULL_SCORE in members[0] else "v1"]
     no_span = AnswerText(
         text=text,
         start=None,
@@ -225,7 +207,7 @@ def _answer_batch(
         )
         for question, null_score, *answers in zip(
             questions,
-            [None] * count if null is None else null.numpy().tolist(),
+            [None] * len(questions) if null is None else null.numpy().tolist(),
             *(values.to_list() for values in best),
             strict=True,
         )
@@ -235,16 +217,16 @@ def _answer_batch(
 # As a graph, one question takes a third of the time.
 @tf.function(autograph=False, reduce_retracing=True)
 def _decode(
-    pieces: WindowPieces,
+    pieces: decoder.WindowPieces,
     members: Sequence[dict[str, tf.Tensor]],
     texts: tf.Tensor,
     *,
     n_best: int,
     max_answer_length: int,
-) -> tuple[BestAnswers, tf.Tensor | None]:
+) -> tuple[decoder.BestAnswers, tf.Tensor | None]:
     """Returns the best answers, and the null scores, of each context."""
     count = tf.size(texts, tf.int64)
-    best = best_answers(
+    best = decoder.best_answers(
         pieces,
         members,
         Contexts(texts),
@@ -252,7 +234,7 @@ def _decode(
         n_best=n_best,
         max_answer_length=max_answer_length,
     )
-    return best, null_scores(pieces, members, count)
+    return best, decoder.null_scores(pieces, members, count)
 
 
 def _best_positions(
@@ -270,16 +252,13 @@ def _best_positions(
             values = np.stack([row[name] for row in rows])
         outputs[name] = tf.constant(values)
     input_mask = tf.sequence_mask(lengths, longest, tf.int32)
-    return best_positions(outputs, input_mask, min(n_best, longest))
+    return decoder.best_positions(outputs, input_mask, min(n_best, longest))
 
 
 def combine_scores(
     members: Mapping[str, Sequence[QuestionScores]],
 ) -> list[QuestionScores]:
-    """Combines the scores of the models of an ensemble.
-
-    Args:
-      members: Scores of the same questions, by path of the model.
+    """Combines the scores of the models of an ensemble, by their paths.
 
     Raises:
       InputError: If the models have different heads, tokenizers or lengths.

@@ -41,10 +41,8 @@ def cut_windows(
     Every question has at least one window, even if its context is empty.
 
     Args:
-      question_lengths: int64 `[questions]`, in pieces.
-      context_lengths: int64 `[questions]`, in pieces.
-      max_seq_length: See `WindowSettings`.
-      doc_stride: See `WindowSettings`.
+      question_lengths, context_lengths: int64 `[questions]`, in pieces.
+      max_seq_length, doc_stride: See `WindowSettings`.
     """
     room = max_seq_length - 3 - question_lengths
     stride = tf.minimum(room, doc_stride)
@@ -101,13 +99,10 @@ def _max_context(
 
 
 class Contexts:
-    """Concatenated characters of contexts.
+    """Concatenated characters of contexts, given as UTF-8 strings `[contexts]`.
 
     Attributes:
       offsets: int64 `[contexts]`, position of each context's first character.
-
-    Args:
-      texts: UTF-8 strings `[contexts]`.
     """
 
     def __init__(self, texts: tf.Tensor):
@@ -130,11 +125,9 @@ class Contexts:
     def to_characters(
         self, contexts: tf.Tensor, byte_positions: tf.Tensor
     ) -> tf.Tensor:
-        """Converts positions from bytes to characters.
+        """Converts positions in contexts from bytes to characters.
 
-        Args:
-          contexts: int64 `[positions]`, the context of each position.
-          byte_positions: int64 `[positions]`, relative to the context.
+        `contexts` has the context of each position; all are int64.
         """
         found = tf.searchsorted(
             self._bytes,
@@ -155,13 +148,8 @@ class Contexts:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Strips white space from spans, like `str.strip`.
 
-        Args:
-          starts: int64 `[spans]`, in the characters of all contexts.
-          ends: int64 `[spans]`, likewise.
-
-        Returns:
-          The new starts and ends; both are the old end if the span is empty or
-          only white space.
+        Starts and ends are int64 `[spans]`, in the characters of all contexts.
+        Both are the old end if the span is empty or only white space.
         """
         whitespace = tf.constant([*spaces(), -1])
         characters = self._characters.values

@@ -100,14 +100,8 @@ class BestAnswers(NamedTuple):
     """The best answers to each question, best first.
 
     All fields are ragged `[questions, (answers)]`. The texts of the answers to
-    a question are different.
-
-    Attributes:
-      starts: int64, start of the answer in the context, in characters.
-      ends: int64, end of the answer.
-      start_scores: float64.
-      end_scores: float64.
-      probabilities: float64, softmax over the answers to a question.
+    a question are different. Starts and ends are characters of the context;
+    probabilities are a softmax over the answers to a question.
     """
 
     starts: tf.RaggedTensor
@@ -146,18 +140,15 @@ def best_answers(
     span is the mean over the models that have it among their candidates.
 
     Args:
-      windows: All windows of the questions.
       members: The `best_positions` of each model for all windows.
-      contexts: The contexts.
       context_of: int64 `[questions]`, the context of each question.
       n_best: Maximum number of answers to a question.
       max_answer_length: Maximum length of an answer in pieces.
     """
     spans = _valid_spans(windows, members, max_answer_length)
-    offsets = tf.gather(
-        contexts.offsets, tf.gather(context_of, spans.question_of)
-    )
-    starts, ends = contexts.strip(spans.starts + offsets, spans.ends + offsets)
+    offsets = tf.gather(contexts.offsets, context_of)
+    begins = tf.gather(offsets, spans.question_of)
+    starts, ends = contexts.strip(spans.starts + begins, spans.ends + begins)
     spans = spans._replace(starts=starts, ends=ends)
 
     # Sorted by question and score; ties stay in the order of windows.
@@ -189,15 +180,13 @@ def best_answers(
     totals = tf.math.unsorted_segment_sum(
         exponentials, spans.question_of, questions
     )
-    offsets = tf.gather(
-        contexts.offsets, tf.gather(context_of, spans.question_of)
-    )
+    begins = tf.gather(offsets, spans.question_of)
     return BestAnswers(
         *map(
             answers.with_values,
             (
-                spans.starts - offsets,
-                spans.ends - offsets,
+                spans.starts - begins,
+                spans.ends - begins,
                 spans.start_scores,
                 spans.end_scores,
                 exponentials / tf.gather(totals, spans.question_of),
@@ -283,14 +272,8 @@ def null_scores(
 ) -> tf.Tensor | None:
     """Returns the null scores, the logits of questions being unanswerable.
 
-    Args:
-      windows: All windows of the questions.
-      members: See `best_answers`.
-      questions: int64 scalar, the number of questions.
-
-    Returns:
-      float64 `[questions]`, the minimum over a question's windows, averaged
-      over the models; None for the v1 head.
+    They are float64 `[questions]`, the minimum over a question's windows,
+    averaged over the models; None for the v1 head.
     """
     if NULL_SCORE not in members[0]:
         return None

@@ -23,7 +23,6 @@ class Answer:
     """A right answer to a question.
 
     Attributes:
-      text: Text of the answer.
       start: Start in the context, in characters; -1 if the text is not there.
         Such answers can be used for scoring, but not for training.
     """
@@ -38,8 +37,6 @@ class QuestionAnsweringExample:
 
     Attributes:
       id: Unique within its file.
-      question: Text of the question.
-      context: Text that contains the answer.
       answers: Right answers; empty if impossible or unknown.
       is_impossible: Whether the context does not answer the question.
       location: Location for error messages, "file, question ID".
@@ -77,14 +74,10 @@ def read_squad(
       bad: Collects questions without text, context or id, with a duplicate id,
         or with answers that are missing, empty, contradict `is_impossible`, or
         are not at their offset.
-      labelled: Whether to read answers.
       need_positions: Whether answers must be in the context, as required for
         training. Otherwise, the `start` of those that are not is -1.
       repair_offsets: Whether to move answers that are not at their offset to
         the nearest occurrence of their text.
-
-    Yields:
-      The questions in the order of the file.
 
     Raises:
       InputError: If the file cannot be read, is not JSON, has another layout,
@@ -108,16 +101,11 @@ def read_squad_rows(
     labelled: bool = True,
     need_positions: bool = True,
 ) -> Iterator[QuestionAnsweringExample]:
-    """Reads SQuAD from a dataset library.
+    """Reads SQuAD from a dataset library; see `read_squad`.
 
     Args:
-      dataset: The rows of the dataset.
       impossible: Whether questions without answers are impossible, as in
         SQuAD 2.0; Hugging Face's dataset does not mark them.
-      bad, labelled, need_positions: See `read_squad`.
-
-    Raises:
-      InputError: If a field is missing, or there are no questions.
     """
 
     def question(row: dict[str, Any]) -> dict[str, Any]:
@@ -227,20 +215,16 @@ class _CMRCParagraph(TypedDict):
 
 
 def _location(
-    source: str,
-    number: int,
-    question: Mapping[str, Any],
-    seen: set[str],
+    source: str, number: int, question: Mapping[str, Any], seen: set[str]
 ) -> tuple[str, str]:
     """Returns the location of a question, and what is wrong with its texts."""
+    name = question.get("id") or f"number {number}"
+    if not isinstance(name, str):
+        name = shown(name)
+    location = f"{source}, question {name[:100]}"
     for key in ("id", "question", "context"):
         if problem := text_problem(question.get(key)):
-            name = question.get("id") or f"number {number}"
-            if not isinstance(name, str):
-                name = shown(name)
-            return f"{source}, question {name[:100]}", f"{key} {problem}"
-    name = question["id"]
-    location = f"{source}, question {name[:100]}"
+            return location, f"{key} {problem}"
     if name in seen:
         return location, "duplicate id; remove one of the questions"
     seen.add(name)
@@ -251,16 +235,14 @@ def _answers(
     question: Mapping[str, Any], need_positions: bool, repair_offsets: bool
 ) -> tuple[tuple[Answer, ...], str]:
     """Returns the answers of a question and "", or () and the problem."""
-    values = question.get("answers") or []
+    context, values = question["context"], question.get("answers") or []
     if not isinstance(values, list):
         return (), "answers is not a list"
     if question.get("is_impossible"):
         return (), "is_impossible but has an answer" if values else ""
     if not values:
-        return (
-            (),
-            "no answer; give one, or mark the question with is_impossible",
-        )
+        problem = "no answer; give one, or mark the question with is_impossible"
+        return (), problem
     answers = []
     for value in values:
         value = value if isinstance(value, dict) else {}
@@ -268,15 +250,13 @@ def _answers(
         offset = value.get("answer_start")
         if problem := text_problem(text):
             return (), f"an answer {problem}"
-        start = _find_answer(text, offset, question["context"], repair_offsets)
+        start = _find_answer(text, offset, context, repair_offsets)
         if start < 0 and need_positions:
-            shown = text if len(text) <= 40 else f"{text[:37]}..."
+            quoted = repr(text if len(text) <= 40 else f"{text[:37]}...")
             where = "" if offset is None else f" at character {offset}"
-            is_elsewhere = text in question["context"]
-            hint = (
-                "it occurs elsewhere" if is_elsewhere else "it does not occur"
-            )
-            return (), f"answer {shown!r} is not in the context{where}; {hint}"
+            hint = "occurs elsewhere" if text in context else "does not occur"
+            problem = f"answer {quoted} is not in the context{where}; it {hint}"
+            return (), problem
         answers.append(Answer(text=text, start=start))
     return tuple(answers), ""
 
@@ -302,11 +282,7 @@ def _find_answer(
 def right_answers(
     examples: Iterable[QuestionAnsweringExample],
 ) -> dict[str, list[str]]:
-    """Returns the texts of the answers to each question, by its id.
-
-    Raises:
-      InputError: if two questions have the same id.
-    """
+    """Returns the answers' texts by the ids of questions, which must differ."""
     right: dict[str, list[str]] = {}
     for example in examples:
         if example.id in right:

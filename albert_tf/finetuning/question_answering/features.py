@@ -82,14 +82,8 @@ class TokenizedContext:
         """Returns the pieces that contain characters of an answer.
 
         White space around the answer is ignored: the space after it belongs to
-        the piece of the next word.
-
-        Args:
-          answer: The answer; only its start and the length of its text matter.
-
-        Returns:
-          A non-empty range, or None if the tokenizer dropped all characters of
-          the answer, such as control characters.
+        the piece of the next word. None if the tokenizer dropped all characters
+        of the answer, such as control characters.
         """
         start = answer.start + len(answer.text) - len(answer.text.lstrip())
         end = start + len(answer.text.strip())
@@ -126,12 +120,7 @@ def window_segments(
 ) -> tuple[Segment, Segment]:
     """Returns the question, and the pieces of the context, of each window.
 
-    Args:
-      ops: `ArrayOps` or `TensorOps`.
-      windows: The windows.
-      questions: Ids of the questions.
-      pieces: Ids of the contexts.
-      context_of: Int `[questions]`, the context of each question.
+    `context_of` is the context of each question, int `[questions]`.
     """
     question_of = windows.question_of
     start = ops.gather(pieces.starts, ops.gather(context_of, question_of))
@@ -155,17 +144,9 @@ def window_inputs(
 ) -> dict[str, Any]:
     """Makes the inputs of windows, in NumPy or in a graph.
 
-    Args:
-      ops: `ArrayOps` or `TensorOps`.
-      tokenizer: Tokenizer of the model.
-      question: Ids of each window's question.
-      context: Ids of each window's pieces of the context.
-      seq_length: Length to pad to; no window is longer.
-
-    Returns:
-      The encoder's inputs, and `p_mask`, int32 `[windows, seq]`: 1 at positions
-      that cannot be answers; 0 in the context, and at `[CLS]`, which represents
-      no answer.
+    They are padded to `seq_length`. `p_mask`, int32 `[windows, seq]`, is 1 at
+    positions that cannot be answers; 0 in the context, and at `[CLS]`, which
+    represents no answer.
     """
     inputs = pack(ops, tokenizer, [question, context], seq_length)
     position = ops.arange(seq_length)[None]
@@ -192,8 +173,6 @@ def window_batches(
     Args:
       examples: The examples; may be an iterator. Contexts that they share are
         tokenized once.
-      tokenizer: Tokenizer of the model.
-      settings: Lengths.
       labelled: Whether to add labels, from the first answer that is in the
         context. As in the original, a window without the whole answer is
         impossible.
@@ -305,21 +284,12 @@ def _cut(
 
 
 def window_features(
-    batches: Iterable[WindowBatch],
-    *,
-    pad_id: int,
-    head: str,
-    labelled: bool,
+    batches: Iterable[WindowBatch], *, pad_id: int, head: str, labelled: bool
 ) -> Features:
     """Returns the features of windows.
 
-    Args:
-      batches: The windows; may be an iterator.
-      pad_id: ID of padding.
-      head: Head of the model; "joint" adds `p_mask` and the label
-        `is_impossible`.
-      labelled: Whether to add the labels; otherwise `metadata` has the windows
-        of each question.
+    Those of the head "joint" have `p_mask`, and the label `is_impossible`.
+    Without labels, `metadata` has the windows of each question.
     """
     is_joint = head == "joint"
     builder = FeaturesBuilder(

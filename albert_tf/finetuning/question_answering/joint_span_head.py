@@ -14,16 +14,10 @@ _MASKED_SCORE = -1e30
 
 
 class JointSpanHead(keras.layers.Layer):
-    """The original's head for SQuAD 2.0, after XLNet.
+    """Predicts the start, the end given the start, and answerability.
 
-    Predicts the start, the end given the start, and whether there is an answer.
-
-    Args:
-      config: The architecture.
-      start_n_top: K, the number of predicted starts.
-      end_n_top: M, the number of predicted ends for each start.
-      dropout: Dropout rate before the last answerability layer.
-      **kwargs: `name` and `dtype` of `keras.layers.Layer`.
+    It is the original's head for SQuAD 2.0, after XLNet. For the arguments and
+    the output dict see `AlbertQuestionAnswering`.
     """
 
     def __init__(
@@ -57,10 +51,6 @@ class JointSpanHead(keras.layers.Layer):
           states: `[batch, seq, hidden]`; the first token is `[CLS]`.
           p_mask: `[batch, seq]`, 1 at positions that cannot be answers.
           start_positions: true starts `[batch]`, or None to predict them.
-          training: whether to apply dropout.
-
-        Returns:
-          The output dict of `AlbertQuestionAnswering`.
         """
         p_mask = ops.cast(p_mask, "bool")
         start_scores = ops.squeeze(self.start(states), -1)

@@ -64,9 +64,6 @@ def squad_v2(
       `exact` and `f1` in percent, and `total` and `missing` like `squad_v1`;
       also `HasAns_exact`, `HasAns_f1`, `HasAns_total`, `NoAns_exact` etc. of
       the questions with and without an answer, if there are any.
-
-    Raises:
-      InputError: If there are no questions.
     """
     _check(answers)
     exact, f1 = question_scores(answers, predictions)
@@ -182,7 +179,7 @@ _CLITICS = re.compile(r"(?<=[^' ])('(?:s|m|d|ll|re|ve)?|n't)(?=\s|$)")
 
 
 def cmrc(answers: Answers, predictions: Mapping[str, str]) -> dict[str, float]:
-    """Scores predictions by the rules of CMRC 2018.
+    """Scores predictions by the rules of CMRC 2018; see `squad_v1`.
 
     F1 is computed from the longest common substring of segments: ideographs,
     and the words between them, without punctuation. Exact match compares
@@ -191,16 +188,9 @@ def cmrc(answers: Answers, predictions: Mapping[str, str]) -> dict[str, float]:
     The script splits text between ideographs with NLTK's `word_tokenize`; the
     rules that are relevant for answers are reimplemented here.
 
-    Args:
-      answers: At least one answer for each question.
-      predictions: Question ID -> answer; missing predictions score 0.
-
     Returns:
       `f1`, `exact_match` and their mean `average` in percent, and `total` and
       `missing` like `squad_v1`.
-
-    Raises:
-      InputError: If there are no questions, or one has no answer.
     """
     _check(answers, "CMRC 2018", "give one")
     matches, f1s = _scores(
@@ -267,7 +257,6 @@ def best_threshold(
     cannot leave all questions unanswered.
 
     Args:
-      answers: Right answers.
       predictions: Question ID -> answer, assuming that there is one.
       null_scores: Question ID -> logit of the question being unanswerable.
 
@@ -312,17 +301,11 @@ def answer_baselines(
     metrics: Sequence[str],
     impossible: bool,
 ) -> dict[str, Scores]:
-    """Scores answers that need no training.
+    """Scores answers that need no training, by the given metrics.
 
     - "no answer" to any question, if some are unanswerable
     - "most similar sentence": the sentence of the context with the most words
       of the question, the first of several
-
-    Args:
-      examples: the questions.
-      score: scores of answers by the id of the question.
-      metrics: the scores to return.
-      impossible: whether some questions are unanswerable.
     """
     answers = {"no answer": {x.id: "" for x in examples}} if impossible else {}
     answers["most similar sentence"] = {

@@ -24,10 +24,9 @@ from albert_tf.finetuning.question_answering.string_windows import (
     window_arrays,
     window_dataset,
 )
-from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.finetuning.task_model import TaskModel, read_task
 from albert_tf.layers.core import dense
 from albert_tf.models.base import check_dropout, check_positive, with_attentions
-from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.training.loss import sparse_cross_entropy
 
@@ -125,13 +124,10 @@ class AlbertQuestionAnswering(TaskModel):
         self.head_dropout = dropout
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
-        self.encoder = AlbertEncoder(
-            config,
-            packed,
-            pooler=False,
+        self._add_encoder(
+            packed=packed,
             rematerialize=rematerialize,
             output_attentions=output_attentions,
-            dtype=self.dtype_policy,
         )
         if head == "v1":
             self.span_head = dense(config, 2, "span_head", "float32")
@@ -194,23 +190,6 @@ class AlbertQuestionAnswering(TaskModel):
         return window_dataset(tokenizer, self._settings, data)
 
     @classmethod
-    def from_checkpoint(cls, checkpoint, *, new_head=False, **arguments):
-        """Creates a model from an open checkpoint; see `TaskModel`.
-
-        A model that was fine-tuned keeps its numbers of candidates.
-        """
-        model = super().from_checkpoint(
-            checkpoint, new_head=new_head, **arguments
-        )
-        if model.head == "joint" and model.task_config is not None:
-            for name in ("start_n_top", "end_n_top"):
-                count = model.task_config.settings[name]
-                if name not in arguments:
-                    setattr(model, name, count)
-                    setattr(model.joint_span_head, name, count)
-        return model
-
-    @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):
         heads = {"span_head": "v1", "joint_span_head": "joint"}
         found = [
@@ -220,7 +199,12 @@ class AlbertQuestionAnswering(TaskModel):
         ]
         if new_head or len(found) != 1:
             return {}
-        return {"head": found[0], "dropout": checkpoint.head.dropout}
+        arguments = {"head": found[0], "dropout": checkpoint.head.dropout}
+        task = read_task(checkpoint)
+        if found[0] == "joint" and task and task.task_type in cls.TASK_TYPES:
+            for name in ("start_n_top", "end_n_top"):
+                arguments[name] = task.settings[name]
+        return arguments
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `from_config`."""
@@ -230,9 +214,6 @@ class AlbertQuestionAnswering(TaskModel):
             "dropout": self.head_dropout,
             "start_n_top": self.start_n_top,
             "end_n_top": self.end_n_top,
-            "packed": self.encoder.packed,
-            "rematerialize": self.encoder.rematerialize,
-            "output_attentions": self.encoder.output_attentions,
         }
 
 

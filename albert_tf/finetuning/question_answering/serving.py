@@ -7,30 +7,21 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.finetuning.question_answering import decoder
 from albert_tf.finetuning.question_answering.answers import NO_SPAN
 from albert_tf.finetuning.question_answering.contexts import (
     Contexts,
     cut_windows,
-)
-from albert_tf.finetuning.question_answering.decoder import (
-    END_INDEX,
-    END_SCORE,
-    NULL_SCORE,
-    START_INDEX,
-    START_SCORE,
-    BestAnswers,
-    WindowPieces,
-    best_answers,
-    best_positions,
-    null_scores,
 )
 from albert_tf.finetuning.question_answering.features import (
     P_MASK,
     window_inputs,
     window_segments,
 )
+from albert_tf.finetuning.question_answering.settings import least_length
 from albert_tf.models.model_graph import Tensors
 from albert_tf.tensor_ops import TensorOps
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.packing import Segment, longest_sequence
 from albert_tf.text.preprocessor import GraphPreprocessor, ragged_segment
 
@@ -69,13 +60,10 @@ def serve_answers(
 
     Args:
       task_type: the `QuestionAnswering`.
-      preprocessor: see `TaskType.serve`.
-      model: see `TaskType.serve`.
-      inputs: see `TaskType.serve`.
+      preprocessor, model, inputs: see `TaskType.serve`.
     """
     values = task_type.task_config.settings
     settings = task_type.window_settings
-    scorer = _WindowScorer(values, model, preprocessor)
     check = tf.debugging.assert_equal(
         tf.size(inputs[QUESTION]),
         tf.size(inputs[CONTEXT]),
@@ -105,11 +93,13 @@ def serve_answers(
         ragged_segment(ids),
         context_of,
     )
-    scores = scorer(question, context)
+    scores = _window_scores(
+        values, model, preprocessor.tokenizer, question, context
+    )
     # Indices of the windows' pieces among the pieces of all contexts.
     pieces = tf.ragged.range(context.starts, context.starts + context.lengths)
     # The question is surrounded by [CLS] and [SEP].
-    window_pieces = WindowPieces(
+    window_pieces = decoder.WindowPieces(
         question_of=windows.question_of,
         first_context_token=tf.cast(question.lengths, tf.int64) + 2,
         lengths=tf.cast(context.lengths, tf.int64),
@@ -117,7 +107,7 @@ def serve_answers(
         ends=tf.gather(ends, pieces.values),
         max_context=windows.max_context.values,
     )
-    best = best_answers(
+    best = decoder.best_answers(
         window_pieces,
         [scores],
         contexts,
@@ -125,7 +115,7 @@ def serve_answers(
         n_best=values["n_best"],
         max_answer_length=values["max_answer_length"],
     )
-    null_odds = null_scores(
+    null_odds = decoder.null_scores(
         window_pieces, [scores], tf.size(context_of, tf.int64)
     )
     return _outputs(
@@ -139,95 +129,64 @@ def serve_answers(
     )
 
 
-class _WindowScorer:
-    """Runs the model on windows and returns their `best_positions`."""
+def _window_scores(
+    settings: Mapping[str, Any],
+    model: Callable[[Tensors], Tensors],
+    tokenizer: Tokenizer,
+    questions: Segment,
+    contexts: Segment,
+) -> Tensors:
+    """Returns the `best_positions` of windows, computed group by group.
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        model: Callable[[Tensors], Tensors],
-        preprocessor: GraphPreprocessor,
-    ):
-        # Rows have no more positions than that.
-        n_best = min(settings["n_best"], settings["max_seq_length"])
-        self._model = model
-        self._tokenizer = preprocessor.tokenizer
-        self._n_best = n_best
-        self._is_joint = settings["head"] == "joint"
-        self._min_length = 0
-        starts, shape = n_best, [None, 1, n_best]
-        if self._is_joint:
-            starts, ends = settings["start_n_top"], settings["end_n_top"]
-            shape = [None, starts, ends]
-            self._min_length = max(starts, ends)
-        self._specs = {
-            START_INDEX: tf.TensorSpec([None, starts], tf.int32),
-            START_SCORE: tf.TensorSpec([None, starts], tf.float32),
-            END_INDEX: tf.TensorSpec(shape, tf.int32),
-            END_SCORE: tf.TensorSpec(shape, tf.float32),
-        }
-        if self._is_joint:
-            self._specs[NULL_SCORE] = tf.TensorSpec([None], tf.float32)
+    A window has a row of `questions` and one of `contexts`.
+    """
+    ops = TensorOps()
+    is_joint = settings["head"] == "joint"
+    # Rows have no more positions than that.
+    n_best = min(settings["n_best"], settings["max_seq_length"])
+    starts, shape = n_best, [None, 1, n_best]
+    if is_joint:
+        starts = settings["start_n_top"]
+        shape = [None, starts, settings["end_n_top"]]
+    specs = {
+        decoder.START_INDEX: tf.TensorSpec([None, starts], tf.int32),
+        decoder.START_SCORE: tf.TensorSpec([None, starts], tf.float32),
+        decoder.END_INDEX: tf.TensorSpec(shape, tf.int32),
+        decoder.END_SCORE: tf.TensorSpec(shape, tf.float32),
+    }
+    if is_joint:
+        specs[decoder.NULL_SCORE] = tf.TensorSpec([None], tf.float32)
+    # Windows of a group have similar lengths.
+    order = tf.argsort(contexts.lengths, stable=True)
 
-    def __call__(
-        self,
-        questions: Segment,
-        contexts: Segment,
-    ) -> Tensors:
-        """Returns the scores of windows, computed group by group.
-
-        Args:
-          questions: Ids of the question in each window.
-          contexts: Ids of the context in each window.
-        """
-        # Group windows of similar length.
-        order = tf.argsort(contexts.lengths, stable=True)
-
-        def group(start, outputs):
-            indices = order[start : start + _WINDOWS_PER_CALL]
-            scores = self._score(
-                _take(questions, indices), _take(contexts, indices)
-            )
-            return start + _WINDOWS_PER_CALL, {
-                name: tf.concat([outputs[name], scores[name]], 0)
-                for name in outputs
-            }
-
-        count = tf.size(order)
-        _, outputs = tf.while_loop(
-            lambda start, _: start < count,
-            group,
-            (
-                tf.constant(0),
-                {
-                    name: tf.zeros([0, *spec.shape[1:]], spec.dtype)
-                    for name, spec in self._specs.items()
-                },
-            ),
-            (
-                tf.TensorShape([]),
-                {name: spec.shape for name, spec in self._specs.items()},
-            ),
-            # Groups in parallel would take more memory.
-            parallel_iterations=1,
-        )
-        inverse = tf.math.invert_permutation(order)
-        return {name: tf.gather(x, inverse) for name, x in outputs.items()}
-
-    def _score(self, questions: Segment, pieces: Segment) -> Tensors:
-        ops = TensorOps()
-        longest = longest_sequence(ops, [questions, pieces])
-        inputs = window_inputs(
-            ops,
-            self._tokenizer,
-            questions,
-            pieces,
-            tf.maximum(longest, self._min_length),
-        )
-        if not self._is_joint:
+    def group(start, outputs):
+        rows = order[start : start + _WINDOWS_PER_CALL]
+        question, context = _take(questions, rows), _take(contexts, rows)
+        longest = longest_sequence(ops, [question, context])
+        length = tf.maximum(longest, least_length(settings))
+        inputs = window_inputs(ops, tokenizer, question, context, length)
+        if not is_joint:
             del inputs[P_MASK]
-        mask = inputs["input_mask"]
-        return best_positions(self._model(inputs), mask, self._n_best)
+        scores = decoder.best_positions(
+            model(inputs), inputs["input_mask"], n_best
+        )
+        return start + _WINDOWS_PER_CALL, {
+            name: tf.concat([x, scores[name]], 0) for name, x in outputs.items()
+        }
+
+    _, outputs = tf.while_loop(
+        lambda start, _: start < tf.size(order),
+        group,
+        (
+            tf.constant(0),
+            {n: tf.zeros([0, *x.shape[1:]], x.dtype) for n, x in specs.items()},
+        ),
+        (tf.TensorShape([]), {name: x.shape for name, x in specs.items()}),
+        # Groups in parallel would take more memory.
+        parallel_iterations=1,
+    )
+    inverse = tf.math.invert_permutation(order)
+    return {name: tf.gather(x, inverse) for name, x in outputs.items()}
 
 
 def _take(segment: Segment, rows: tf.Tensor) -> Segment:
@@ -242,7 +201,7 @@ def _outputs(
     texts: tf.Tensor,
     contexts: Contexts,
     context_of: tf.Tensor,
-    best: BestAnswers,
+    best: decoder.BestAnswers,
     null_odds: tf.Tensor | None,
     null_threshold: float | None,
 ) -> Tensors:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.task_config import TaskConfig
@@ -38,6 +40,22 @@ class WindowSettings:
                 "three special tokens; make it at least "
                 f"{self.max_query_length + 4}"
             )
+
+    @classmethod
+    def of_task(cls, settings: Mapping[str, Any]) -> WindowSettings:
+        """Returns those among the settings of a task."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: settings[name] for name in names})
+
+
+def least_length(settings: Mapping[str, Any]) -> int:
+    """Returns the least length of a sequence for the settings of a task.
+
+    The joint head has a position for each of its candidates.
+    """
+    if settings["head"] != "joint":
+        return 0
+    return max(settings["start_n_top"], settings["end_n_top"])
 
 
 DEFAULT_SETTINGS = {

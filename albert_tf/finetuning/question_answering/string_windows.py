@@ -24,7 +24,10 @@ from albert_tf.finetuning.question_answering.features import (
     window_batches,
     window_features,
 )
-from albert_tf.finetuning.question_answering.settings import WindowSettings
+from albert_tf.finetuning.question_answering.settings import (
+    WindowSettings,
+    least_length,
+)
 from albert_tf.input_files import shown
 from albert_tf.text.base_tokenizer import Tokenizer
 
@@ -49,8 +52,6 @@ def window_arrays(
     """Returns inputs, targets by output and weights of windows.
 
     Args:
-      tokenizer: tokenizer of the model.
-      settings: settings of the task.
       texts: questions and contexts.
       y: answers and their first characters in the contexts; None for windows
         without targets.
@@ -59,41 +60,29 @@ def window_arrays(
     Raises:
       InputError: if an answer is not where it is said to be.
     """
-    head = settings["head"]
-    lengths = {
-        name: settings[name]
-        for name in ("max_seq_length", "doc_stride", "max_query_length")
-    }
+    head, labelled = settings["head"], y is not None
     batches = list(
         window_batches(
             _examples(texts, y, head),
             tokenizer,
-            WindowSettings(**lengths),
-            labelled=y is not None,
+            WindowSettings.of_task(settings),
+            labelled=labelled,
         )
     )
     features = window_features(
-        batches,
-        pad_id=tokenizer.pad_id,
-        head=head,
-        labelled=y is not None,
+        batches, pad_id=tokenizer.pad_id, head=head, labelled=labelled
     )
-    length = None
-    if head == "joint":  # As many positions as candidates.
-        longest = int(features.lengths.max(initial=0))
-        length = max(settings["start_n_top"], settings["end_n_top"], longest)
+    longest = int(features.lengths.max(initial=0))
+    length = max(least_length(settings), longest)
     batch = features.pad(range(len(features)), length=length)
     if sample_weight is not None:
         counts = [len(x) for batch in batches for x in batch.questions]
         sample_weight = np.repeat(np.asarray(sample_weight), counts)
     targets = None
-    if y is not None:
+    if labelled:
         targets = {name: batch[x] for name, x in _LABELS[head].items()}
-    return (
-        {name: batch[name] for name in _inputs(head, y is not None)},
-        targets,
-        sample_weight,
-    )
+    inputs = {name: batch[name] for name in _inputs(head, labelled)}
+    return inputs, targets, sample_weight
 
 
 def window_dataset(
@@ -101,10 +90,8 @@ def window_dataset(
 ) -> tf.data.Dataset:
     """Returns a dataset of windows of batches of strings, made in Python.
 
-    Args:
-      tokenizer, settings: see `window_arrays`.
-      data: batches of `(questions, contexts)`, alone, with `(answers, starts)`,
-        or with these and weights.
+    Batches are `(questions, contexts)`, alone, with `(answers, starts)`, or
+    with these and weights.
     """
     head = settings["head"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any, ClassVar
 
@@ -30,6 +29,7 @@ from albert_tf.finetuning.question_answering.settings import (
     SQUAD_1,
     SQUAD_2,
     WindowSettings,
+    least_length,
 )
 from albert_tf.finetuning.task_type import TaskType
 
@@ -64,19 +64,12 @@ class QuestionAnswering(TaskType):
                 f"head={self._head}: tasks of the type {self.name} have v1 and "
                 "joint"
             )
-        problem = (
-            f"head={self._head} does not predict whether there is an answer"
-        )
+        needs = f"requires head=joint; head={self._head} does not predict "
+        needs += "whether there is an answer"
         if self._impossible:
-            raise InputError(
-                f"the task {self.task_config.name} requires head=joint; "
-                f"{problem}"
-            )
+            raise InputError(f"the task {self.task_config.name} {needs}")
         if self.null_threshold is not None:
-            raise InputError(
-                f"null_threshold={self.null_threshold} requires head=joint; "
-                f"{problem}"
-            )
+            raise InputError(f"null_threshold={self.null_threshold} {needs}")
 
     def read_examples(self, source, *, bad, labelled, training=False):
         """Reads the questions of a file, see `read_squad`, or a dataset."""
@@ -104,11 +97,9 @@ class QuestionAnswering(TaskType):
     @property
     def model_class(self):
         """`AlbertQuestionAnswering`."""
-        from albert_tf.finetuning.question_answering.model import (
-            AlbertQuestionAnswering,
-        )
+        from albert_tf.finetuning.question_answering import model
 
-        return AlbertQuestionAnswering
+        return model.AlbertQuestionAnswering
 
     def model_arguments(self):
         """Returns the head and the number of its candidates."""
@@ -117,12 +108,9 @@ class QuestionAnswering(TaskType):
 
     def make_loss(self, **settings):
         """Returns the loss of the head."""
-        from albert_tf.finetuning.question_answering.model import (
-            JointSpanLoss,
-            SpanLoss,
-        )
+        from albert_tf.finetuning.question_answering import model
 
-        return JointSpanLoss() if self._joint else SpanLoss()
+        return model.JointSpanLoss() if self._joint else model.SpanLoss()
 
     def features(self, examples, *, labelled):
         """Returns windows; `metadata` lists those of each question.
@@ -158,14 +146,12 @@ class QuestionAnswering(TaskType):
 
     def predictions(self, examples, features, outputs):
         """Returns the model's answers to each question."""
-        from albert_tf.finetuning.question_answering.answers import (
-            QuestionScores,
-        )
+        from albert_tf.finetuning.question_answering import answers
 
         outputs = iter(outputs)
         return self._decode(
             [
-                QuestionScores(
+                answers.QuestionScores(
                     id=example.id,
                     context=example.context,
                     windows=windows,
@@ -178,16 +164,10 @@ class QuestionAnswering(TaskType):
         )
 
     def average(self, members):
-        """Returns the answers for the averaged scores of the models.
+        """Returns the answers for the averaged scores; see `combine_scores`."""
+        from albert_tf.finetuning.question_answering import answers
 
-        Raises:
-          InputError: If the models have different heads, tokenizers or lengths.
-        """
-        from albert_tf.finetuning.question_answering.answers import (
-            combine_scores,
-        )
-
-        scores = combine_scores(
+        scores = answers.combine_scores(
             {
                 name: [prediction.scores for prediction in predictions]
                 for name, predictions in members.items()
@@ -255,11 +235,9 @@ class QuestionAnswering(TaskType):
 
     def serve(self, preprocessor, model, inputs):
         """Returns answers; see `serve_answers`."""
-        from albert_tf.finetuning.question_answering.serving import (
-            serve_answers,
-        )
+        from albert_tf.finetuning.question_answering import serving
 
-        return serve_answers(self, preprocessor, model, inputs)
+        return serving.serve_answers(self, preprocessor, model, inputs)
 
     def served(self, prediction):
         """Returns the answer and its probability."""
@@ -301,16 +279,13 @@ class QuestionAnswering(TaskType):
     @property
     def window_settings(self) -> WindowSettings:
         """The lengths of windows."""
-        fields = dataclasses.fields(WindowSettings)
-        settings = self.task_config.settings
-        return WindowSettings(**{x.name: settings[x.name] for x in fields})
+        return WindowSettings.of_task(self.task_config.settings)
 
     def _pad_to_candidates(self, batch):
         """Pads a batch to the number of candidates of the joint head."""
         import tensorflow as tf
 
-        settings = self.task_config.settings
-        minimum = max(settings["start_n_top"], settings["end_n_top"])
+        minimum = least_length(self.task_config.settings)
         missing = tf.maximum(minimum - tf.shape(batch["input_mask"])[1], 0)
         padding = [[0, 0], [0, missing]]
         return {

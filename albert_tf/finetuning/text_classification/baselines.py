@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -29,12 +29,6 @@ def class_baselines(
     """Scores the most frequent label, and a bag of words.
 
     The loss of the first is that of the labels' frequencies as probabilities.
-
-    Args:
-      metrics: names of the metrics, see `classification_metrics`.
-      labels: names of the classes.
-      training: training examples with labels.
-      examples: examples with labels, to be scored.
     """
     ids = {label: i for i, label in enumerate(labels)}
     training = list(training)
@@ -59,11 +53,6 @@ def number_baselines(
     """Scores the mean label, and a bag of words.
 
     Correlations with a constant are not defined: the mean has only a loss.
-
-    Args:
-      metrics: names of the metrics, see `classification_metrics`.
-      training: training examples with labels.
-      examples: examples with labels, to be scored.
     """
     training = list(training)
     targets = np.array([x.label for x in training], float)
@@ -91,15 +80,8 @@ def _bag_of_words(
         )
         training = [training[i] for i in drawn]
         targets = targets[drawn]
-
-    def score(predictions: np.ndarray, values: np.ndarray) -> float:
-        key = metrics[:1]
-        return classification_metrics(key, predictions, values)[metrics[0]]
-
     try:
-        predictions = bag_of_words_predictions(
-            training, targets, examples, score
-        )
+        predictions = _predictions(metrics[0], training, targets, examples)
     except ValueError as error:
         if "empty vocabulary" in str(error) or "no terms" in str(error):
             return {}
@@ -116,37 +98,20 @@ _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _FEW = 100
 
 
-def bag_of_words_predictions(
-    training: Sequence[TextExample],
-    targets: np.ndarray,
-    examples: Sequence[TextExample],
-    score: Callable[[np.ndarray, np.ndarray], float],
-) -> np.ndarray:
-    """Returns predictions of a model that is trained on bags of words.
+def _predictions(metric, training, targets, examples) -> np.ndarray:
+    """Returns class indices or numbers of a linear model of words.
 
-    Args:
-      training: training examples.
-      targets: their labels: class indices or numbers, `[training examples]`.
-      examples: the examples to predict.
-      score: score of predictions, given predictions and targets, which chooses
-        the strength of regularization.
-
-    Returns:
-      Class indices or numbers, `[examples]`.
-
-    Raises:
-      InputError: if scikit-learn is not installed.
-      ValueError: if there are no words.
+    The metric chooses the strength of its regularization.
     """
     if len(np.unique(targets)) == 1:
         return np.full(len(examples), targets[0])
     # Products this small are slower with several threads.
     threads = import_package("threadpoolctl", "baselines")
     with threads.threadpool_limits(1):
-        return _predictions(training, targets, examples, score)
+        return _linear_predictions(metric, training, targets, examples)
 
 
-def _predictions(training, targets, examples, score) -> np.ndarray:
+def _linear_predictions(metric, training, targets, examples) -> np.ndarray:
     linear_model = import_package("sklearn.linear_model", "baselines")
     numbers = targets.dtype.kind == "f"
 
@@ -166,8 +131,9 @@ def _predictions(training, targets, examples, score) -> np.ndarray:
 
     def held_out_score(strength: float) -> float:
         fitted = model(strength).fit(inputs[kept], targets[kept])
-        found = score(fitted.predict(inputs[held]), targets[held])
-        return -np.inf if np.isnan(found) else found
+        predictions = fitted.predict(inputs[held])
+        scores = classification_metrics([metric], predictions, targets[held])
+        return -np.inf if np.isnan(scores[metric]) else scores[metric]
 
     strength = 1.0
     if len(targets) >= _FEW and len(np.unique(targets[kept])) > 1:
@@ -230,13 +196,9 @@ def _similarities(training, examples) -> list[np.ndarray]:
             shared = len(a & b)
             sizes = (len(a), len(b), len(a | b), max(len(a), len(b)))
             first, second, both, longer = (max(1, size) for size in sizes)
+            difference = abs(len(a) - len(b)) / longer
             shares.append(
-                [
-                    shared / first,
-                    shared / second,
-                    shared / both,
-                    abs(len(a) - len(b)) / longer,
-                ]
+                [shared / first, shared / second, shared / both, difference]
             )
         values = np.column_stack([*columns, np.array(shares)])
         found.append(np.hstack([values, values**2]))

@@ -6,14 +6,17 @@ import collections
 import dataclasses
 import functools
 import logging
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError, counted
-from albert_tf.finetuning.examples import BadExamples, text_problem
-from albert_tf.finetuning.tables import read_rows
+from albert_tf.finetuning.examples import (
+    BadExamples,
+    parse_number,
+    text_problem,
+)
+from albert_tf.finetuning.tables import Row, read_rows
 from albert_tf.finetuning.task_config import DEFAULT_SETTINGS, TaskConfig
 
 _logger = logging.getLogger(__name__)
@@ -50,7 +53,6 @@ class TextTask:
     Columns are given by their names, or by their indices from 0.
 
     Attributes:
-      name: name of the task.
       labels: classes in the order of the model's outputs; None for regression.
       metrics: names of the metrics; the first selects the best model.
       text: column of the text.
@@ -61,8 +63,7 @@ class TextTask:
       lost_header: see `read_rows`.
       unlabelled: attributes above that differ for files without labels.
       folder: name of the task's folder.
-      files: split -> file name.
-      other_files: split -> alternative file name.
+      files, other_files: split -> file name, and an alternative one.
       submissions: split -> name of the file of predictions that the benchmark's
         website expects.
     """
@@ -90,11 +91,7 @@ def text_task_config(
 ) -> TaskConfig:
     """Returns the configuration of a task.
 
-    Args:
-      task: the task.
-      task_type: name of its type; "" for classification or, without labels,
-        regression.
-      settings: its settings.
+    Without a `task_type`, it is classification or, without labels, regression.
     """
     known = "regression" if task.labels is None else "text_classification"
     return TaskConfig(
@@ -121,15 +118,11 @@ def read_texts(
 
     Args:
       task: the columns and labels of the table.
-      path: a table, see `read_rows`.
       bad: collects rows that cannot be read or, if `labelled`, have an empty
         text, an invalid label or a duplicate id.
       labelled: whether to read labels; otherwise their column may be missing.
       training: whether the column of ids is required. Other tables may lack
         that of the training files; ids are then row numbers.
-
-    Yields:
-      The examples in the order of the file.
 
     Raises:
       InputError: if the table cannot be read, or `labelled` is set for a task
@@ -156,14 +149,16 @@ def read_texts(
         lost_header=task.lost_header,
         bad=bad,
     )
-    cells = (
-        (row.location, {"id": str(row.number), **row.cells}) for row in rows
-    )
+    parse = functools.partial(parse_label, task) if labelled else None
     # Row numbers are unique anyway.
     unique = labelled and task.id is not None
-    yield from text_examples(
-        task, cells, bad=bad, labelled=labelled, unique=unique
-    )
+    yield from text_examples(_located(rows), parse, bad=bad, unique=unique)
+
+
+def _located(rows: Iterable[Row]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the location and the cells of each row, with an id."""
+    for row in rows:
+        yield row.location, {"id": str(row.number), **row.cells}
 
 
 def _begins_with_label(task: TextTask, path: str | os.PathLike[str]) -> bool:
@@ -178,57 +173,28 @@ def _begins_with_label(task: TextTask, path: str | os.PathLike[str]) -> bool:
         row = next(read_rows(path, columns, header=False, bad=bad))
     except (InputError, StopIteration):
         return False
-    return not _label(task, row.cells["label"])[1]
+    return not parse_label(task, row.cells["label"])[1]
+
+
+_Label = str | float | None
+# Returns a label and "", or None and the problem, of a cell.
+ParseLabel = Callable[[str], tuple[_Label, str]]
 
 
 def text_examples(
-    task: TextTask,
     rows: Iterable[tuple[str, Mapping[str, str]]],
+    parse: ParseLabel | None,
     *,
     bad: BadExamples,
-    labelled: bool,
     unique: bool,
 ) -> Iterator[TextExample]:
     """Checks rows and converts them to examples.
 
     Args:
-      task: the task, with its labels.
       rows: locations, and cells by key: "id", "text", "pair" in tasks of pairs,
-        and "label" if `labelled`.
-      bad: see `read_texts`.
-      labelled: whether to set labels.
+        and "label" if labels are parsed.
+      parse: parses a label, see `parse_label`; None to set none.
       unique: whether to check that ids are unique, which keeps them in memory.
-    """
-    parse = functools.partial(_label, task) if labelled else None
-    checked = _checked_rows(rows, parse, bad=bad, unique=unique)
-    for location, cells, label in checked:
-        yield TextExample(
-            id=cells["id"],
-            text=cells["text"],
-            pair=cells.get("pair"),
-            label=label,
-            location=location,
-        )
-
-
-_Label = str | float | None
-
-
-def _checked_rows(
-    rows: Iterable[tuple[str, Mapping[str, str]]],
-    parse: Callable[[str], tuple[_Label, str]] | None,
-    *,
-    bad: BadExamples,
-    unique: bool,
-) -> Iterator[tuple[str, Mapping[str, str], _Label]]:
-    """Yields the rows that can be used, with their labels; see `text_examples`.
-
-    Args:
-      rows: see `text_examples`.
-      parse: returns a label and "", or None and the problem, of a cell; None
-        if rows have no labels.
-      bad: see `text_examples`.
-      unique: see `text_examples`.
     """
     seen: dict[str, str] = {}
     for location, cells in rows:
@@ -245,8 +211,14 @@ def _checked_rows(
                 )
         if problem:
             bad.report(location, problem)
-        else:
-            yield location, cells, label
+            continue
+        yield TextExample(
+            id=cells["id"],
+            text=cells["text"],
+            pair=cells.get("pair"),
+            label=label,
+            location=location,
+        )
 
 
 def _text_problem(cells: Mapping[str, str], may_be_empty: bool) -> str:
@@ -259,28 +231,16 @@ def _text_problem(cells: Mapping[str, str], may_be_empty: bool) -> str:
     return ""
 
 
-def _label(task: TextTask, cell: str) -> tuple[_Label, str]:
+def parse_label(task: TextTask, cell: str) -> tuple[_Label, str]:
     """Parses a label; returns it and "", or None and the problem."""
     cell = cell.strip()
     if task.labels is None:
-        try:
-            number = float(cell)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            return None, f"label {cell[:60]!r} is not a number; fix it"
-        if abs(number) > _LARGEST_NUMBER:
-            return None, f"label {cell[:60]!r} is too large for float32; fix it"
-        return number, ""
+        return parse_number(cell, "label")
     if cell in task.labels:
         return cell, ""
     known = ", ".join(task.labels[:12])
     more = ", ..." if len(task.labels) > 12 else ""
     return None, f"label {cell[:60]!r} is not one of {known}{more}; fix it"
-
-
-# That of float32, the dtype of the model's outputs.
-_LARGEST_NUMBER = (2.0 - 2.0**-23) * 2.0**127
 
 
 # A column with more labels is probably not one of labels.
@@ -366,16 +326,17 @@ def _find_classes(
     first: dict[str, str] = {}
     for path in paths:
         rows = read_rows(path, columns, header=header, bad=bad)
-        cells = ((row.location, row.cells) for row in rows)
-        unique = "id" in columns
-        checked = _checked_rows(cells, parse, bad=bad, unique=unique)
-        for number, (location, _, cell) in enumerate(checked):
-            found[str(cell)] += 1
+        examples = text_examples(
+            _located(rows), parse, bad=bad, unique="id" in columns
+        )
+        for number, example in enumerate(examples):
+            cell = str(example.label)
+            found[cell] += 1
             if not number:
-                first[location] = str(cell)
+                first[example.location] = cell
             if len(found) > MAX_CLASSES:
                 raise InputError(
-                    f"{location}: column {label!r} has more than "
+                    f"{example.location}: column {label!r} has more than "
                     f"{MAX_CLASSES} labels; give another column, or declare "
                     "labels as numbers"
                 )

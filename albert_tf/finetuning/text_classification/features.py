@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.examples import finite_number
 from albert_tf.finetuning.features import (
     LABELS,
     Features,
@@ -31,22 +31,14 @@ def text_features(
     labels: Sequence[str] | None = None,
     labelled: bool = True,
 ) -> Features:
-    """Tokenizes texts and text pairs.
-
-    Sequences are those of `text_sequences`; a text without a pair has one
-    segment.
+    """Tokenizes texts and text pairs; see `text_sequences`.
 
     Args:
-      examples: the examples; may be an iterator.
-      tokenizer: tokenizer of the model.
       max_seq_length: maximum length of a sequence, at least 4, and 5 for pairs.
       labels: names of the classes in the order of the model's outputs; None if
         labels are numbers (regression).
-      labelled: whether to add the labels.
-
-    Returns:
-      Features. If `labelled`, they have a column `labels` `[examples]`: int32
-      indices into `labels`, or float32 numbers.
+      labelled: whether to add the column `labels` `[examples]`: int32 indices
+        into `labels`, or float32 numbers.
 
     Raises:
       InputError: if a label is missing, not one of `labels`, or not a number.
@@ -73,11 +65,7 @@ def _label(example: TextExample, label_ids: dict[str, int] | None) -> float:
     if label is None:
         raise InputError(f"{example.location}: no label")
     if label_ids is None:
-        try:
-            number = float(label)
-        except ValueError:
-            number = math.nan
-        if math.isfinite(number):
+        if (number := finite_number(label)) is not None:
             return number
         raise InputError(f"{example.location}: label {label!r} is not a number")
     if label not in label_ids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from albert_tf.finetuning.library_datasets import (
 from albert_tf.finetuning.text_classification.examples import (
     TextExample,
     TextTask,
+    parse_label,
     text_examples,
 )
 
@@ -152,12 +154,6 @@ def glue_examples(
 ) -> Iterator[TextExample]:
     """Converts the rows of a dataset to examples.
 
-    Args:
-      task: name of a GLUE task.
-      dataset: rows of the dataset.
-      bad: collects examples that cannot be used.
-      labelled: whether to read labels.
-
     Raises:
       InputError: if a field is missing, or `labelled` is set for a split whose
         labels are not published.
@@ -166,9 +162,8 @@ def glue_examples(
         (location, _dataset_cells(task, dataset, row, labelled))
         for location, row in numbered_rows(dataset)
     )
-    yield from text_examples(
-        GLUE[task], cells, bad=bad, labelled=labelled, unique=labelled
-    )
+    parse = functools.partial(parse_label, GLUE[task]) if labelled else None
+    yield from text_examples(cells, parse, bad=bad, unique=labelled)
 
 
 def _dataset_cells(

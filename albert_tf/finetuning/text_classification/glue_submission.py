@@ -39,13 +39,7 @@ def write_submissions(
     """Predicts the test sets of a GLUE task and writes its submission files.
 
     A model of MNLI also predicts the diagnostic sentences, if they are found.
-
-    Args:
-      predictor: the model or ensemble.
-      task_config: the task of the model.
-      folder: folder to write to; it must exist.
-      bad: collects examples that cannot be read.
-      source, data: source of the test sets, see `find_split`.
+    The folder must exist. `source` and `data` are those of `find_split`.
 
     Yields:
       The path of each file after it has been written.
@@ -84,10 +78,7 @@ def write_submissions(
 
 
 def _find_test_set(
-    task: str,
-    split: str,
-    source: str,
-    data: str | os.PathLike[str] | None,
+    task: str, split: str, source: str, data: str | os.PathLike[str] | None
 ) -> tuple[TaskType, Source]:
     """Returns the task type that reads a test set, and its file or split."""
     # Not the model's own task, which may have been trained on other columns.
@@ -108,9 +99,6 @@ def _write(
     Submissions are zip archives of one file per task (gluebenchmark.com, FAQ):
     a header `index<TAB>prediction`, then a line per example in the order of the
     test file.
-
-    Raises:
-      InputError: if an id is not unique, or the file cannot be written.
     """
     seen: set[str] = set()
     with new_file(path) as file:

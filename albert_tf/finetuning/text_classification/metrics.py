@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from albert_tf.errors import InputError, import_package
+from albert_tf.finetuning.task_config import check_metric_names
 
 # Metric of class indices -> function of scikit-learn.
 _CLASS_METRICS = {
@@ -36,24 +37,15 @@ def classification_metrics(
     - pearson, spearman: correlations; NaN if labels or predictions are
       constant.
 
-    Args:
-      names: names of the metrics.
-      predictions: class indices or numbers, `[examples]`.
-      labels: true class indices or numbers, `[examples]`.
-
-    Returns:
-      Scores by metric, in the order of `names`; 1 is best.
+    Predictions and labels are `[examples]`. Scores are in the order of `names`;
+    1 is best.
 
     Raises:
       InputError: if a metric is unknown or not defined for the values, there
         are no examples, the shapes differ, or scikit-learn or SciPy is not
         installed.
     """
-    for name in names:
-        if name not in _METRICS:
-            raise InputError(
-                f"metric {name!r}: must be one of {', '.join(_METRICS)}"
-            )
+    check_metric_names(names, _METRICS)
     predictions, labels = np.asarray(predictions), np.asarray(labels)
     if predictions.shape != labels.shape or labels.ndim != 1:
         raise InputError(
@@ -128,10 +120,7 @@ def label_scores(
 ) -> dict[str, float]:
     """Returns metrics of the most likely labels, and the mean cross-entropy.
 
-    Args:
-      metrics: see `classification_metrics`.
-      probabilities: probabilities for each example, float64 `[labels]`.
-      labels: true class indices.
+    Probabilities are float64 `[labels]` for each example.
     """
     best = [int(np.argmax(p)) for p in probabilities]
     right = [p[y] for p, y in zip(probabilities, labels, strict=True)]

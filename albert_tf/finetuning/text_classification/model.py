@@ -16,11 +16,7 @@ from albert_tf.finetuning.text_classification.examples import (
     TextTask,
     text_task_config,
 )
-from albert_tf.layers.pooling import (
-    mean_pooling,
-    pair_features,
-    segment_masks,
-)
+from albert_tf.layers.pooling import mean_pooling, pair_features, segment_masks
 from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.text.base_tokenizer import Tokenizer

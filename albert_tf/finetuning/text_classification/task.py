@@ -40,8 +40,7 @@ class TextTaskType(TaskType):
     """Base class of task types for texts and text pairs.
 
     Models are `AlbertClassifier`s, or `AlbertPairClassifier`s with the setting
-    `head="pair_features"`. Exports take the texts and return
-    `serving_outputs`.
+    `head="pair_features"`. Exports take the texts and return `outputs`.
     """
 
     optional_settings: ClassVar = {"head": "cls"}
@@ -132,11 +131,7 @@ class TextTaskType(TaskType):
 
     @abc.abstractmethod
     def outputs(self, logits: Any) -> dict[str, Any]:
-        """Returns the outputs of the model by name, numbers `[batch, ...]`.
-
-        Args:
-          logits: logits of the model, float32 `[batch, num_labels]`.
-        """
+        """Returns outputs by name, `[batch, ...]`, for the model's logits."""
 
     def forward(self, model, batch):
         """Returns the `outputs` for a batch."""
@@ -240,11 +235,9 @@ class Regression(TextTaskType):
 
     def make_loss(self, **settings):
         """Returns the squared error of the numbers."""
-        from albert_tf.finetuning.text_classification.model import (
-            RegressionLoss,
-        )
+        from albert_tf.finetuning.text_classification import model
 
-        return RegressionLoss()
+        return model.RegressionLoss()
 
     def predictions(self, examples, features, outputs):
         """Returns the numbers."""

@@ -50,12 +50,11 @@ class TokenClassificationExample:
 
 
 def read_conll(
-    path: str | os.PathLike[str],
-    *,
-    bad: BadExamples,
-    labelled: bool = True,
+    path: str | os.PathLike[str], *, bad: BadExamples, labelled: bool = True
 ) -> Iterator[TokenClassificationExample]:
     """Reads sentences in the format of CoNLL's shared tasks.
+
+    Ids of sentences are their indices in the file.
 
     Args:
       path: a file with one word per line, in the first column, and its label in
@@ -65,9 +64,6 @@ def read_conll(
       bad: collects sentences with an empty word or label, bytes that are not
         UTF-8, or a number of columns that differs from the first line's.
       labelled: whether to read labels; otherwise, one column is sufficient.
-
-    Yields:
-      The sentences; ids are their indices in the file.
 
     Raises:
       InputError: if the file cannot be read, or has no labels or no sentences.
@@ -113,10 +109,7 @@ def read_conll(
 def _sentences(
     path: str | os.PathLike[str], bad: BadExamples
 ) -> Iterator[list[tuple[int, list[str] | None]]]:
-    """Yields the line numbers and cells of each sentence.
-
-    Cells are None for lines that are not UTF-8.
-    """
+    """Yields line numbers and cells of each sentence; None if not UTF-8."""
     sentence: list[tuple[int, list[str] | None]] = []
     for line, text in read_lines(path, bad):
         if text is None:

@@ -55,10 +55,8 @@ def word_sequences(
     a sequence is truncated. No word is split between sequences.
 
     Args:
-      preprocessor: tokenizes the words.
       words: words of all sentences, strings `[words]`.
       counts: number of words in each sentence, int32 `[batch]`.
-      max_seq_length: maximum length of a sequence.
     """
     ops, tokenizer = preprocessor.ops, preprocessor.tokenizer
     room = max_seq_length - 2
@@ -97,7 +95,6 @@ def _sequence_begins(ops: Any, splits: Any, counts: Any, room: int) -> Any:
     """Returns whether a sequence begins at each word, bool `[words]`.
 
     Args:
-      ops: `ArrayOps` or `TensorOps`.
       splits: row splits of the words' pieces, int32 `[words + 1]`.
       counts: number of words in each sentence, int32 `[batch]`.
       room: maximum number of pieces in a sequence; no word has more.
@@ -135,13 +132,6 @@ def word_features(
     labels: Sequence[str] | None = None,
 ) -> Features:
     """Tokenizes sentences; see `word_sequences`.
-
-    Args:
-      examples: the examples; may be an iterator.
-      tokenizer: tokenizer of the model.
-      max_seq_length: maximum length of a sequence.
-      labels: names of the labels in the order of the model's outputs; None for
-        unlabelled sequences.
 
     Returns:
       Features, whose `metadata` has for each sentence the sequence and the

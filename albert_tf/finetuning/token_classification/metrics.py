@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from albert_tf.errors import InputError, import_package
+from albert_tf.finetuning.task_config import check_metric_names
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
 )
@@ -33,24 +34,12 @@ def sequence_metrics(
     `conlleval`, an I- label after O or after an entity of another type begins a
     new entity.
 
-    Args:
-      names: names of the metrics, out of `SEQUENCE_METRICS`.
-      predictions: predicted labels of the words of each sentence.
-      labels: true labels of the words of each sentence.
-
-    Returns:
-      Scores by metric, in the order of `names`; 1 is best.
-
     Raises:
       InputError: if a metric is unknown, there are no words, the lengths
         differ, a label does not follow one of the schemes, or seqeval is not
         installed.
     """
-    for name in names:
-        if name not in SEQUENCE_METRICS:
-            raise InputError(
-                f"metric {name!r}: must be one of {', '.join(SEQUENCE_METRICS)}"
-            )
+    check_metric_names(names, SEQUENCE_METRICS)
     _check_lengths(predictions, labels)
     scores = {}
     for name in names:
@@ -128,11 +117,6 @@ def word_baselines(
 
     A word that is not in the training examples gets the most frequent label of
     all words.
-
-    Args:
-      metrics: names of the metrics, see `sequence_metrics`.
-      training: training examples with labels.
-      examples: examples with labels, to be scored.
     """
     of_words: dict[str, Counter[str]] = defaultdict(Counter)
     for example in training:

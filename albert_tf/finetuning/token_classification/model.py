@@ -15,9 +15,7 @@ from albert_tf.finetuning.losses import CrossEntropyLoss
 from albert_tf.finetuning.serving import split, strip
 from albert_tf.finetuning.token_classification.examples import NER
 from albert_tf.finetuning.token_classification.features import word_sequences
-from albert_tf.finetuning.token_classification.metrics import (
-    are_entity_labels,
-)
+from albert_tf.finetuning.token_classification.metrics import are_entity_labels
 from albert_tf.models.base import with_attentions
 
 # A control character, which has no pieces.
@@ -42,20 +40,7 @@ class AlbertTokenClassifier(LabelHeadModel):
         model.compile("adam", loss, weighted_metrics=["accuracy"])
         model.fit(["Anna lives here"], ["PERSON O O"])
 
-    Args:
-      config: the architecture.
-      num_labels: number of outputs per token.
-      dropout: dropout rate of the sequence output.
-      labels: names of the labels in the order of the logits, saved with the
-        model.
-      packed: see `AlbertEncoder`.
-      rematerialize: see `AlbertEncoder`.
-      output_attentions: see `AlbertEncoder`. The output is then a dict of
-        `logits` and `attentions`.
-      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
-
-    Raises:
-      InputError: if `num_labels`, `dropout` or `labels` is not valid.
+    Arguments are those of `AlbertClassifier`.
     """
 
     HEAD = "token_head"

@@ -61,27 +61,21 @@ class TokenClassification(TaskType):
     @property
     def model_class(self):
         """`AlbertTokenClassifier`."""
-        from albert_tf.finetuning.token_classification.model import (
-            AlbertTokenClassifier,
-        )
+        from albert_tf.finetuning.token_classification import model
 
-        return AlbertTokenClassifier
+        return model.AlbertTokenClassifier
 
     def make_loss(self, **settings):
         """Returns the cross-entropy at the words' first pieces."""
-        from albert_tf.finetuning.token_classification.model import (
-            TokenClassificationLoss,
-        )
+        from albert_tf.finetuning.token_classification import model
 
-        return TokenClassificationLoss(**settings)
+        return model.TokenClassificationLoss(**settings)
 
     def features(self, examples, *, labelled):
         """Returns one or more sequences per sentence; see `word_features`."""
-        from albert_tf.finetuning.token_classification.features import (
-            word_features,
-        )
+        from albert_tf.finetuning.token_classification import features
 
-        return word_features(
+        return features.word_features(
             examples,
             self.tokenizer,
             max_seq_length=self.max_seq_length,
@@ -115,12 +109,7 @@ class TokenClassification(TaskType):
         return scores | {"loss": float(np.mean(losses))}
 
     def check_scores(self, examples):
-        """Checks the metrics by scoring the labels themselves.
-
-        Raises:
-          InputError: if a label does not occur in the training files, or one
-            of the task does not fit the metrics.
-        """
+        """Checks the metrics by scoring the labels themselves."""
         label_ids = {label: i for i, label in enumerate(self.labels)}
         for example in examples:
             labels_of(example, label_ids)

@@ -87,6 +87,7 @@ def test_other_tables_are_refused(tmp_path, text, problem):
         ),
         ("sentence1\tsentence2\tscore\n1\t2\tx\n", "score 'x' is not a number"),
         ("sentence1\tsentence2\tscore\n1\t2\tnan\n", "'nan' is not a number"),
+        ("sentence1\tsentence2\tscore\n1\t2\t1e39\n", "too large for float32"),
     ],
 )
 def test_bad_rows(tmp_path, text, problem):
