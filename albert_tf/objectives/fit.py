@@ -19,7 +19,9 @@ class PretrainingModel(keras.Model):
 
     `fit` and `evaluate` take batches of `pretraining_dataset`; all labels are
     part of them. With several replicas, `fit` averages over each replica's
-    batch, unlike `albert pretrain`.
+    batch, unlike `albert pretrain`. All models of a process must share one
+    strategy, such as that of `training.distribution.make_strategy`: TensorFlow
+    mixes up the collectives of two ("Shape mismatch in the collective").
 
     Args:
       model: a model of `objective.make_model`.
