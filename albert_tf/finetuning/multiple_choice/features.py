@@ -41,6 +41,7 @@ def choice_sequences(
     example: Any,
     max_seq_length: int,
     max_qa_length: int,
+    multiple: int = 1,
 ) -> dict[str, Any]:
     """Makes the sequences of options like the original (race_utils.py).
 
@@ -58,6 +59,7 @@ def choice_sequences(
       max_seq_length: maximum length of a sequence.
       max_qa_length: maximum number of pieces of question and option, at most
         `max_seq_length - 3`.
+      multiple: see `pack_to_longest`.
 
     Returns:
       The inputs of the encoder `[options, seq]`, padded to the longest.
@@ -80,7 +82,11 @@ def choice_sequences(
         ),
     )
     return pack_to_longest(
-        ops, preprocessor.tokenizer, [first, second], max_seq_length
+        ops,
+        preprocessor.tokenizer,
+        [first, second],
+        max_seq_length,
+        multiple=multiple,
     )
 
 

@@ -45,6 +45,8 @@ def window_arrays(
     texts: Sequence[Sequence[str]],
     y: tuple[Any, Any] | None,
     sample_weight: Any,
+    *,
+    multiple: int = 1,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray] | None, Any]:
     """Returns inputs, targets by output and weights of windows.
 
@@ -55,6 +57,7 @@ def window_arrays(
       y: answers and their first characters in the contexts; None for windows
         without targets.
       sample_weight: weights of the questions, or None.
+      multiple: the length is rounded up to a multiple of it.
 
     Raises:
       InputError: if an answer is not where it is said to be.
@@ -78,10 +81,10 @@ def window_arrays(
         head=head,
         labelled=y is not None,
     )
-    length = None
+    longest = int(features.lengths.max(initial=0))
+    length = min(longest + -longest % multiple, settings["max_seq_length"])
     if head == "joint":  # As many positions as candidates.
-        longest = int(features.lengths.max(initial=0))
-        length = max(settings["start_n_top"], settings["end_n_top"], longest)
+        length = max(settings["start_n_top"], settings["end_n_top"], length)
     batch = features.pad(range(len(features)), length=length)
     if sample_weight is not None:
         counts = [len(x) for batch in batches for x in batch.questions]
@@ -97,7 +100,10 @@ def window_arrays(
 
 
 def window_dataset(
-    tokenizer: Tokenizer, settings: Mapping[str, Any], data: tf.data.Dataset
+    tokenizer: Tokenizer,
+    settings: Mapping[str, Any],
+    data: tf.data.Dataset,
+    multiple: int,
 ) -> tf.data.Dataset:
     """Returns a dataset of windows of batches of strings, made in Python.
 
@@ -105,6 +111,7 @@ def window_dataset(
       tokenizer, settings: see `window_arrays`.
       data: batches of `(questions, contexts)`, alone, with `(answers, starts)`,
         or with these and weights.
+      multiple: see `window_arrays`.
     """
     head = settings["head"]
 
@@ -124,6 +131,7 @@ def window_dataset(
                 texts,
                 found.get("y"),
                 found.get("sample_weight"),
+                multiple=multiple,
             )
             values = [made[name] for name in inputs]
             values += (targets or {}).values()

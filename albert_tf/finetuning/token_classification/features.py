@@ -46,7 +46,12 @@ class WordSequences(NamedTuple):
 
 
 def word_sequences(
-    preprocessor: Preprocessor, words: Any, counts: Any, max_seq_length: int
+    preprocessor: Preprocessor,
+    words: Any,
+    counts: Any,
+    max_seq_length: int,
+    *,
+    multiple: int = 1,
 ) -> WordSequences:
     """Tokenizes words, and splits long sentences into several sequences.
 
@@ -59,6 +64,7 @@ def word_sequences(
       words: words of all sentences, strings `[words]`.
       counts: number of words in each sentence, int32 `[batch]`.
       max_seq_length: maximum length of a sequence.
+      multiple: see `pack_to_longest`.
     """
     ops, tokenizer = preprocessor.ops, preprocessor.tokenizer
     room = max_seq_length - 2
@@ -78,7 +84,9 @@ def word_sequences(
     sequences = Segment(ops.gather(pieces.ids, piece), starts, ends - starts)
     position = splits[:-1] - ops.gather(starts, sequence_of)
     return WordSequences(
-        inputs=pack_to_longest(ops, tokenizer, [sequences], max_seq_length),
+        inputs=pack_to_longest(
+            ops, tokenizer, [sequences], max_seq_length, multiple=multiple
+        ),
         sequence_of=sequence_of,
         position_of=position + 1,  # after [CLS]
     )
