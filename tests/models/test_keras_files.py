@@ -95,6 +95,19 @@ def test_a_frozen_encoder_of_a_functional_model(
         assert len(each.trainable_weights) == 2
 
 
+def test_an_encoder_of_another_precision(config, batch, round_trip):
+    encoder = albert_tf.AlbertEncoder(config, dtype="mixed_bfloat16")
+    model = albert_tf.AlbertPretrainer(config, encoder=encoder)
+    inputs = {**batch, "masked_lm_positions": np.array([[1, 5]] * 4, "int32")}
+    for again in (round_trip(model), keras.models.clone_model(model)):
+        assert again.encoder.dtype_policy == encoder.dtype_policy
+        assert again.mlm_head.dtype_policy == model.dtype_policy
+    logits = round_trip(model)(inputs)["mlm_logits"]
+    np.testing.assert_array_equal(logits, model(inputs)["mlm_logits"])
+    copy = float32_copy(model, packed=False)
+    assert copy.encoder.compute_dtype == "float32"
+
+
 def test_shared_embeddings(config, round_trip):
     """A config cannot say whose they are."""
     first = albert_tf.AlbertEncoder(config)
