@@ -122,6 +122,30 @@ def test_shared_embeddings(config, round_trip):
         round_trip(second)
 
 
+@keras.saving.register_keras_serializable()
+class WithLogits(albert_tf.AlbertEncoder):
+    """An encoder with a layer of its own."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.extra = keras.layers.Dense(2)
+        self.extra.build((None, 16))
+
+    def call(self, inputs, training=False):
+        outputs = super().call(inputs, training=training)
+        return self.extra(outputs["pooled_output"])
+
+
+def test_an_encoder_with_another_layer(config, batch, round_trip):
+    model = WithLogits(config.replace(num_hidden_layers=1))
+    model.compile("adam", "mse", run_eagerly=True)  # Tracing takes seconds.
+    before = np.asarray(model.extra.kernel).copy()
+    model.fit(batch, np.ones([4, 2]), verbose=0)
+    assert not np.array_equal(model.extra.kernel, before)
+    again = round_trip(model)
+    np.testing.assert_array_equal(again(batch), model(batch))
+
+
 def test_an_additional_variable_cannot_be_saved(config, tmp_path):
     class Extended(AlbertClassifier):
         def __init__(self, *args, **kwargs):
