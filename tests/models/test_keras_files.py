@@ -120,6 +120,9 @@ def test_shared_embeddings(config, round_trip):
     )
     with pytest.raises(InputError, match="'second' has the embeddings of ano"):
         round_trip(second)
+    second.trainable = False
+    assert not first.embeddings.trainable_weights
+    assert first.pooler.trainable_weights
 
 
 @keras.saving.register_keras_serializable()
