@@ -245,7 +245,10 @@ class TaskModel(AlbertModel):
         # Keras concatenates batches, which then have the same length.
         if self.TOKEN_OUTPUTS or self.encoder.output_attentions:
             multiple = self.max_seq_length
-        x, _, _ = self._arrays(as_lists(x), None, None, batch_size, multiple)
+        x = as_lists(x)
+        if isinstance(x, tf.data.Dataset) and isinstance(x.element_spec, tuple):
+            x = x.map(lambda x, *_: (x,))  # Keras predicts without labels.
+        x, _, _ = self._arrays(x, None, None, batch_size, multiple)
         return super().predict(x, batch_size=batch_size, **kwargs)
 
     def _extra_files(self) -> dict[str, str]:
