@@ -59,6 +59,25 @@ def test_the_loss_is_the_mean_over_replicas(objective, batch, config):
     assert np.isfinite(history["loss"]).all()
 
 
+def test_a_saved_model_goes_on(batch, config, round_trip):
+    """With its objective and the state of its optimizer."""
+    settings = {"discriminator_weight": 7.0, "generator_hidden_size": 12}
+    objective = make_objective("rtd", settings, mask_id=4)
+    config = config.replace(num_hidden_layers=1)
+    model = PretrainingModel(objective.make_model(config), objective)
+    model.compile("adam", run_eagerly=True)
+    model.fit(batch, batch_size=6, verbose=0)
+    again = round_trip(model)
+    assert again.objective == objective
+    assert again.model.objective == model.model.objective
+    for found, expected in (
+        (again.weights, model.weights),
+        (again.optimizer.variables, model.optimizer.variables),
+    ):
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
 @pytest.mark.backend
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_other_backends_detect_replaced_tokens(
