@@ -127,6 +127,7 @@ _KERAS_CLASSES = (
 _OTHER_KERAS_CLASSES = {
     "AlbertPairClassifier": "finetuning.text_classification.model",
     "AlbertSentenceEncoder": "finetuning.embedding.model",
+    "PretrainingModel": "objectives.fit",
     "ReplacedTokenDetector": "objectives.replaced_token_detection",
 }
 

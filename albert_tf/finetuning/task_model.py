@@ -32,8 +32,6 @@ _logger = logging.getLogger(__name__)
 
 # Keras's default.
 _BATCH_SIZE = 32
-# Batches of datasets have lengths that are multiples of it, as XLA compiles a
-# training step for each length.
 _LENGTH_MULTIPLE = 32
 
 
@@ -78,6 +76,8 @@ class TaskModel(AlbertModel):
         "rematerialize",
         "output_attentions",
     )
+    # Whether outputs have an axis of tokens.
+    TOKEN_OUTPUTS: ClassVar[bool] = False
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
@@ -255,8 +255,19 @@ class TaskModel(AlbertModel):
         )
 
     def predict(self, x, batch_size=None, **kwargs):
-        """Returns the outputs, like `keras.Model.predict`; see `fit`."""
-        x, _, _ = self._arrays(as_lists(x), None, None, batch_size)
+        """Returns the outputs, like `keras.Model.predict`; see `fit`.
+
+        Outputs for the tokens of a dataset of strings have the length
+        `max_seq_length`, and those of other strings that of the longest.
+        """
+        multiple = 0
+        # Keras concatenates batches, which then have the same length.
+        if self.TOKEN_OUTPUTS or self.encoder.output_attentions:
+            multiple = self.max_seq_length
+        x = as_lists(x)
+        if isinstance(x, tf.data.Dataset) and isinstance(x.element_spec, tuple):
+            x = x.map(lambda x, *_: (x,))  # Keras predicts without labels.
+        x, _, _ = self._arrays(x, None, None, batch_size, multiple)
         return super().predict(x, batch_size=batch_size, **kwargs)
 
     def _extra_files(self) -> dict[str, str]:
@@ -314,18 +325,20 @@ class TaskModel(AlbertModel):
         return self.tokenizer
 
     def _sequences(
-        self, preprocessor: Preprocessor, texts: Sequence[Any], y, sample_weight
+        self,
+        preprocessor: Preprocessor,
+        texts: Sequence[Any],
+        y,
+        sample_weight,
+        multiple: int = 1,
     ):
         """Makes inputs, targets and weights, eagerly or in a graph.
 
         `texts` has the strings of each text of the examples, in a list or
-        tensor.
+        tensor. For `multiple` see `pack_to_longest`.
         """
         sequences = text_sequences(
-            preprocessor,
-            texts,
-            self.max_seq_length,
-            multiple=1 if tf.executing_eagerly() else _LENGTH_MULTIPLE,
+            preprocessor, texts, self.max_seq_length, multiple=multiple
         )
         return sequences, self._targets(y), sample_weight
 
@@ -333,7 +346,7 @@ class TaskModel(AlbertModel):
         """Returns targets as an array or tensor."""
         return np.asarray(y) if isinstance(y, (list, tuple)) else y
 
-    def _arrays(self, x, y, sample_weight, batch_size):
+    def _arrays(self, x, y, sample_weight, batch_size, multiple=0):
         """Returns the arguments of Keras's methods with ids for texts."""
         count = self._num_texts(x)
         if isinstance(sample_weight, (list, tuple)):
@@ -346,7 +359,11 @@ class TaskModel(AlbertModel):
         if isinstance(x, tf.data.Dataset):
             if tf.nest.flatten(x.element_spec)[0].shape.rank == 0:
                 x = x.batch(batch_size or _BATCH_SIZE)
-            return self._dataset(tokenizer, x), y, sample_weight
+            if not multiple:  # XLA compiles a step for each length.
+                # Else, losses of tokens would be means over more padding.
+                is_padded = self.jit_compile or not self.TOKEN_OUTPUTS
+                multiple = _LENGTH_MULTIPLE if is_padded else 1
+            return self._dataset(tokenizer, x, multiple), y, sample_weight
         *first, last = x if count > 1 else [x]
         texts = [*map(as_strings, first), as_strings(last, self.LAST_RANK)]
         sizes = [len(part) for part in texts]
@@ -358,7 +375,7 @@ class TaskModel(AlbertModel):
         return self._sequences(preprocessor, texts, y, sample_weight)
 
     def _dataset(
-        self, tokenizer: Tokenizer, data: tf.data.Dataset
+        self, tokenizer: Tokenizer, data: tf.data.Dataset, multiple: int
     ) -> tf.data.Dataset:
         """Returns a dataset of batches with ids for texts."""
         preprocessor = GraphPreprocessor(tokenizer, self.max_seq_length)
@@ -366,7 +383,9 @@ class TaskModel(AlbertModel):
         def prepare(x, y=None, sample_weight=None):
             texts = x if isinstance(x, tuple) else (x,)
             return keras.utils.pack_x_y_sample_weight(
-                *self._sequences(preprocessor, texts, y, sample_weight)
+                *self._sequences(
+                    preprocessor, texts, y, sample_weight, multiple
+                )
             )
 
         return data.map(prepare, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)

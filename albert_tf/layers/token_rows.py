@@ -150,7 +150,10 @@ class PaddedRows:
 
 
 class PackedRows(PaddedRows):
-    """Layout of rows `[sum of mask, size]`, one per token; TensorFlow only."""
+    """Layout of rows `[sum of mask, size]`, one per token; TensorFlow only.
+
+    A batch without any token has one row, which is that of padding.
+    """
 
     def __init__(self, mask, sequence_ids=None):
         super().__init__(mask, sequence_ids)
@@ -161,6 +164,9 @@ class PackedRows(PaddedRows):
                 "packed=False"
             )
         flat = ops.reshape(ops.cast(mask, "int32"), (-1,))
+        # Padding, too, is mapped to a row.
+        is_empty = ops.cast(ops.equal(ops.sum(flat), 0), "int32")
+        flat = ops.concatenate([flat[:1] + is_empty, flat[1:]])
         self._real = ops.cast(ops.nonzero(flat)[0], "int32")
         # Position -> row. Padding maps to any row: attention masks it as a key
         # and discards it as a query.

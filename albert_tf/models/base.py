@@ -111,7 +111,8 @@ def check_positive(model: str, name: str, value: int) -> int:
 class AlbertModel(keras.Model):
     """Base class of the ALBERT models.
 
-    Models are built by their constructor, which ends with `complete`. They take
+    Models are built by their constructor, which ends with `complete`; that of a
+    subclass builds the layers that it adds (`layer.build(shape)`). They take
     a dict of inputs, a list of them in the same order, or ids alone, whose mask
     is then 0 where an id is 0, that of padding. The `path` of a variable,
     without `scope`, is its stable, public name.
@@ -334,6 +335,9 @@ class AlbertModel(keras.Model):
             # setting it again has no effect.
             for layer in self._flatten_layers(include_self=False):
                 layer.trainable = False
+
+    def _lock_state(self) -> None:
+        """Lets subclasses add layers, as Keras's functional models do."""
 
     def note_trained_positions(self, length: int) -> None:
         """Says in the config that positions up to a length are trained."""

@@ -66,7 +66,8 @@ class AlbertEncoder(AlbertModel):
       output_attentions: whether to output `attentions`. Their memory grows with
         the square of the length, and blocks are not rematerialized.
       embeddings: the embeddings of another encoder, to share them. A `.keras`
-        file or a clone cannot have them; `save_pretrained` can.
+        file or a clone cannot have them; `save_pretrained` can. Frozen with one
+        encoder (`trainable=False`), they are frozen in both.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:

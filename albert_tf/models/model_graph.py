@@ -42,7 +42,8 @@ def float32_copy(model: Model, packed: bool) -> Model:
         changes["output_attentions"] = False
     if scope := getattr(model, "SCOPE", None):
         changes["name"] = scope
-    config.pop("frozen", None)
+    for name in ("frozen", "encoder_dtype"):
+        config.pop(name, None)
     copy = model.__class__.from_config({**config, **changes})
     weights = merged_weights(model)
     for path, variable in named_weights(copy).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
@@ -23,6 +23,9 @@ from albert_tf.models.encoder import (
     first_tokens,
     sequence_inputs,
 )
+
+if TYPE_CHECKING:
+    from typing import Self  # new in Python 3.11
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -201,8 +204,8 @@ class AlbertPretrainer(AlbertModel):
         return {"pooler": sop_head or "pooler" in checkpoint.components}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments; see `from_config`."""
-        return {
+        """Returns the arguments of `from_config`."""
+        config = {
             **super().get_config(),
             "packed": self.encoder.packed,
             "sop_head": self.sop_head is not None,
@@ -210,6 +213,26 @@ class AlbertPretrainer(AlbertModel):
             "rematerialize": self.encoder.rematerialize,
             "output_attentions": self.encoder.output_attentions,
         }
+        policy = self.encoder.dtype_policy
+        if policy != self.dtype_policy:  # That of a given encoder.
+            config["encoder_dtype"] = keras.dtype_policies.serialize(policy)
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects=None) -> Self:
+        """Creates a model from the output of `get_config`."""
+        config = dict(config)
+        policy = config.pop("encoder_dtype", None)
+        if policy is not None:
+            config["encoder"] = AlbertEncoder(
+                AlbertConfig.from_dict(config["config"]),
+                config["packed"],
+                config["pooler"],
+                config["rematerialize"],
+                config["output_attentions"],
+                dtype=policy,
+            )
+        return super().from_config(config, custom_objects)
 
 
 def _check_encoder(encoder: AlbertEncoder, config, pooler: bool) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
 import keras
 
 from albert_tf.models.base import AlbertModel
 from albert_tf.objectives.objective import Objective
+from albert_tf.objectives.registry import objective_class
+
+if TYPE_CHECKING:
+    from typing import Self  # new in Python 3.11
 
 
+@keras.saving.register_keras_serializable(package="albert_tf")
 class PretrainingModel(keras.Model):
     """A model and its objective, to be trained with `fit` on any backend.
 
@@ -19,7 +27,9 @@ class PretrainingModel(keras.Model):
 
     `fit` and `evaluate` take batches of `pretraining_dataset`; all labels are
     part of them. With several replicas, `fit` averages over each replica's
-    batch, unlike `albert pretrain`.
+    batch, unlike `albert pretrain`. All models of a process must share one
+    strategy, such as that of `training.distribution.make_strategy`: TensorFlow
+    mixes up the collectives of two ("Shape mismatch in the collective").
 
     Args:
       model: a model of `objective.make_model`.
@@ -60,6 +70,32 @@ class PretrainingModel(keras.Model):
         for regularization in self.losses:
             loss = loss + regularization
         return self._aggregate_additional_loss(loss)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `from_config`."""
+        return {
+            **super().get_config(),
+            "model": keras.saving.serialize_keras_object(self.model),
+            "objective": self.objective.name,
+            "objective_settings": dataclasses.asdict(self.objective),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects=None) -> Self:
+        """Creates a model from the output of `get_config`.
+
+        Raises:
+          InputError: if the class of the objective was not imported.
+        """
+        config = dict(config)
+        objective = objective_class(config.pop("objective"))
+        return cls(
+            keras.saving.deserialize_keras_object(
+                config.pop("model"), custom_objects
+            ),
+            objective(**config.pop("objective_settings")),
+            **config,
+        )
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the means of the metrics so far in this epoch."""

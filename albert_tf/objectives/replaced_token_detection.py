@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 from keras import ops
@@ -36,6 +36,9 @@ from albert_tf.objectives.objective import (
 )
 from albert_tf.settings import setting
 from albert_tf.training.loss import sparse_cross_entropy
+
+if TYPE_CHECKING:
+    from typing import Self  # new in Python 3.11
 
 
 class ReplacedTokenHead(keras.layers.Layer):
@@ -157,12 +160,22 @@ class ReplacedTokenDetector(AlbertModel):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments; see `from_config`."""
+        """Returns the arguments of `from_config`."""
         return {
             **super().get_config(),
             **self._sizes,
             "rematerialize": self.encoder.rematerialize,
+            "objective": self.objective,
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects=None) -> Self:
+        """Creates a model from the output of `get_config`."""
+        config = dict(config)
+        objective = config.pop("objective", None)  # Older files have none.
+        model = super().from_config(config, custom_objects)
+        model.objective = objective or model.objective
+        return model
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

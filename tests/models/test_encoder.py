@@ -81,6 +81,23 @@ def check_packed(encoder, batch, compiled):
         np.testing.assert_allclose(x, y, atol=1e-5 * max(1, np.abs(x).max()))
 
 
+@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("graph", [False, True])
+def test_packed_batches_without_tokens(one_block, graph, sequences):
+    """As the last one of several replicas may be."""
+    model = AlbertPretrainer(one_block, packed=True)
+    names = ["input_word_ids", "input_mask", "input_type_ids"]
+    names += ["sequence_ids", "sequence_starts"] if sequences else []
+    call = tf.function(model, autograph=False) if graph else model
+    for rows in (2, 0):
+        batch = {name: tf.zeros([rows, 12], "int32") for name in names}
+        outputs = call({**batch, "masked_lm_positions": batch[names[0]][:, :3]})
+        assert outputs["mlm_logits"].shape == (rows, 3, 50)
+        assert all(np.isfinite(x).all() for x in outputs.values())
+        states = model.encoder(batch)["sequence_output"]
+        assert not np.any(states)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_states_at_equals_the_full_computation(encoder, batch, packed):
     encoder.packed = packed

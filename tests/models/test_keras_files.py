@@ -95,6 +95,19 @@ def test_a_frozen_encoder_of_a_functional_model(
         assert len(each.trainable_weights) == 2
 
 
+def test_an_encoder_of_another_precision(config, batch, round_trip):
+    encoder = albert_tf.AlbertEncoder(config, dtype="mixed_bfloat16")
+    model = albert_tf.AlbertPretrainer(config, encoder=encoder)
+    inputs = {**batch, "masked_lm_positions": np.array([[1, 5]] * 4, "int32")}
+    for again in (round_trip(model), keras.models.clone_model(model)):
+        assert again.encoder.dtype_policy == encoder.dtype_policy
+        assert again.mlm_head.dtype_policy == model.dtype_policy
+    logits = round_trip(model)(inputs)["mlm_logits"]
+    np.testing.assert_array_equal(logits, model(inputs)["mlm_logits"])
+    copy = float32_copy(model, packed=False)
+    assert copy.encoder.compute_dtype == "float32"
+
+
 def test_shared_embeddings(config, round_trip):
     """A config cannot say whose they are."""
     first = albert_tf.AlbertEncoder(config)
@@ -107,6 +120,33 @@ def test_shared_embeddings(config, round_trip):
     )
     with pytest.raises(InputError, match="'second' has the embeddings of ano"):
         round_trip(second)
+    second.trainable = False
+    assert not first.embeddings.trainable_weights
+    assert first.pooler.trainable_weights
+
+
+@keras.saving.register_keras_serializable()
+class WithLogits(albert_tf.AlbertEncoder):
+    """An encoder with a layer of its own."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.extra = keras.layers.Dense(2)
+        self.extra.build((None, 16))
+
+    def call(self, inputs, training=False):
+        outputs = super().call(inputs, training=training)
+        return self.extra(outputs["pooled_output"])
+
+
+def test_an_encoder_with_another_layer(config, batch, round_trip):
+    model = WithLogits(config.replace(num_hidden_layers=1))
+    model.compile("adam", "mse", run_eagerly=True)  # Tracing takes seconds.
+    before = np.asarray(model.extra.kernel).copy()
+    model.fit(batch, np.ones([4, 2]), verbose=0)
+    assert not np.array_equal(model.extra.kernel, before)
+    again = round_trip(model)
+    np.testing.assert_array_equal(again(batch), model(batch))
 
 
 def test_an_additional_variable_cannot_be_saved(config, tmp_path):

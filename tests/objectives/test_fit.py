@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf.objectives.fit import PretrainingModel
 from albert_tf.objectives.registry import make_objective
+from albert_tf.training.distribution import make_strategy
 from albert_tf.training.evaluation import Evaluator
 
 SCRIPT = pathlib.Path(__file__).parent / "scripts" / "fit_objective.py"
@@ -36,11 +37,17 @@ def test_losses_fall_and_scores_are_those_of_the_loop(objective, batch, config):
         assert scores[name] == pytest.approx(np.nan_to_num(value), rel=1e-5)
 
 
-def test_the_loss_is_the_mean_over_replicas(objective, config):
-    """Keras adds up the gradients of the losses of replicas."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+def test_the_loss_is_the_mean_over_replicas(objective, batch, config):
+    """Keras adds up the gradients of the losses of replicas.
+
+    A second strategy would mix up the collectives of both objectives.
+    """
+    strategy = make_strategy(devices=["CPU:0", "CPU:1"])
+    config = config.replace(num_hidden_layers=1)
     with strategy.scope():
         model = PretrainingModel(objective.make_model(config), objective)
+        # Without graphs, which take seconds to trace.
+        model.compile(keras.optimizers.SGD(0.01), run_eagerly=True)
 
     def loss():
         return model.compute_loss(y_pred={"loss": tf.constant(3.0)})
@@ -48,6 +55,27 @@ def test_the_loss_is_the_mean_over_replicas(objective, config):
     losses = strategy.experimental_local_results(strategy.run(loss))
     assert [float(x) for x in losses] == [1.5, 1.5]
     assert float(loss()) == 3.0
+    history = model.fit(batch, batch_size=6, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_a_saved_model_goes_on(batch, config, round_trip):
+    """With its objective and the state of its optimizer."""
+    settings = {"discriminator_weight": 7.0, "generator_hidden_size": 12}
+    objective = make_objective("rtd", settings, mask_id=4)
+    config = config.replace(num_hidden_layers=1)
+    model = PretrainingModel(objective.make_model(config), objective)
+    model.compile("adam", run_eagerly=True)
+    model.fit(batch, batch_size=6, verbose=0)
+    again = round_trip(model)
+    assert again.objective == objective
+    assert again.model.objective == model.model.objective
+    for found, expected in (
+        (again.weights, model.weights),
+        (again.optimizer.variables, model.optimizer.variables),
+    ):
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(x, y)
 
 
 @pytest.mark.backend

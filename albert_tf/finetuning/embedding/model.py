@@ -102,14 +102,14 @@ class AlbertSentenceEncoder(TaskModel):
                 setattr(self, name, None)
                 self._num_texts_of[name] = count
 
-    def _sequences(self, preprocessor, texts, y, sample_weight):
+    def _sequences(self, preprocessor, texts, y, sample_weight, multiple=1):
         count = len(texts)
         if tf.executing_eagerly():
             xp, rows = np, [text for part in texts for text in part]
         else:
             xp, rows = tf, tf.concat(texts, 0)
         sequences, y, sample_weight = super()._sequences(
-            preprocessor, [rows], y, sample_weight
+            preprocessor, [rows], y, sample_weight, multiple
         )
         if count > 1:
             sequences = {

@@ -41,6 +41,7 @@ def choice_sequences(
     example: Any,
     max_seq_length: int,
     max_qa_length: int,
+    multiple: int = 1,
 ) -> dict[str, Any]:
     """Makes the sequences of options like the original (race_utils.py).
 
@@ -56,6 +57,7 @@ def choice_sequences(
       example: the question of each option, int `[options]`.
       max_qa_length: maximum number of pieces of question and option, at most
         `max_seq_length - 3`.
+      multiple: see `pack_to_longest`.
 
     Returns:
       The inputs of the encoder `[options, seq]`, padded to the longest.
@@ -78,7 +80,11 @@ def choice_sequences(
         ),
     )
     return pack_to_longest(
-        ops, preprocessor.tokenizer, [first, second], max_seq_length
+        ops,
+        preprocessor.tokenizer,
+        [first, second],
+        max_seq_length,
+        multiple=multiple,
     )
 
 

@@ -66,7 +66,7 @@ class AlbertMultipleChoice(HeadModel):
             "max_qa_length": min(settings["max_qa_length"], longest),
         }
 
-    def _sequences(self, preprocessor, texts, y, sample_weight):
+    def _sequences(self, preprocessor, texts, y, sample_weight, multiple=1):
         contexts, questions, options = texts
         options = tf.convert_to_tensor(options)
         shape = tf.shape(options)
@@ -79,6 +79,7 @@ class AlbertMultipleChoice(HeadModel):
             example=rows.numpy() if tf.executing_eagerly() else rows,
             max_seq_length=self.max_seq_length,
             max_qa_length=self._settings["max_qa_length"],
+            multiple=multiple,
         )
         if tf.executing_eagerly():
             shape = shape.numpy()

@@ -91,6 +91,7 @@ class AlbertQuestionAnswering(TaskModel):
 
     TASK_TYPES = ("question_answering",)
     TASK = SQUAD_1
+    TOKEN_OUTPUTS = True
     NUM_TEXTS = (2,)
     LENGTHS = ("doc_stride", "max_query_length")
     HEAD_ARGUMENTS: ClassVar = {"head": " or ".join(map(repr, HEADS))}
@@ -181,13 +182,18 @@ class AlbertQuestionAnswering(TaskModel):
             "end_n_top": self.end_n_top,
         }
 
-    def _sequences(self, preprocessor, texts, y, sample_weight):
+    def _sequences(self, preprocessor, texts, y, sample_weight, multiple=1):
         return window_arrays(
-            preprocessor.tokenizer, self._settings, texts, y, sample_weight
+            preprocessor.tokenizer,
+            self._settings,
+            texts,
+            y,
+            sample_weight,
+            multiple=multiple,
         )
 
-    def _dataset(self, tokenizer, data):
-        return window_dataset(tokenizer, self._settings, data)
+    def _dataset(self, tokenizer, data, multiple):
+        return window_dataset(tokenizer, self._settings, data, multiple)
 
     @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):

@@ -48,6 +48,8 @@ def window_arrays(
     texts: Sequence[Sequence[str]],
     y: tuple[Any, Any] | None,
     sample_weight: Any,
+    *,
+    multiple: int = 1,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray] | None, Any]:
     """Returns inputs, targets by output and weights of windows.
 
@@ -56,6 +58,7 @@ def window_arrays(
       y: answers and their first characters in the contexts; None for windows
         without targets.
       sample_weight: weights of the questions, or None.
+      multiple: the length is rounded up to a multiple of it.
 
     Raises:
       InputError: if an answer is not where it is said to be.
@@ -73,7 +76,8 @@ def window_arrays(
         batches, pad_id=tokenizer.pad_id, head=head, labelled=labelled
     )
     longest = int(features.lengths.max(initial=0))
-    length = max(least_length(settings), longest)
+    length = min(longest + -longest % multiple, settings["max_seq_length"])
+    length = max(least_length(settings), length)
     batch = features.pad(range(len(features)), length=length)
     if sample_weight is not None:
         counts = [len(x) for batch in batches for x in batch.questions]
@@ -86,12 +90,15 @@ def window_arrays(
 
 
 def window_dataset(
-    tokenizer: Tokenizer, settings: Mapping[str, Any], data: tf.data.Dataset
+    tokenizer: Tokenizer,
+    settings: Mapping[str, Any],
+    data: tf.data.Dataset,
+    multiple: int,
 ) -> tf.data.Dataset:
     """Returns a dataset of windows of batches of strings, made in Python.
 
     Batches are `(questions, contexts)`, alone, with `(answers, starts)`, or
-    with these and weights.
+    with these and weights. For `multiple` see `window_arrays`.
     """
     head = settings["head"]
 
@@ -111,6 +118,7 @@ def window_dataset(
                 texts,
                 found.get("y"),
                 found.get("sample_weight"),
+                multiple=multiple,
             )
             values = [made[name] for name in inputs]
             values += (targets or {}).values()

@@ -46,7 +46,12 @@ class WordSequences(NamedTuple):
 
 
 def word_sequences(
-    preprocessor: Preprocessor, words: Any, counts: Any, max_seq_length: int
+    preprocessor: Preprocessor,
+    words: Any,
+    counts: Any,
+    max_seq_length: int,
+    *,
+    multiple: int = 1,
 ) -> WordSequences:
     """Tokenizes words, and splits long sentences into several sequences.
 
@@ -57,6 +62,7 @@ def word_sequences(
     Args:
       words: words of all sentences, strings `[words]`.
       counts: number of words in each sentence, int32 `[batch]`.
+      multiple: see `pack_to_longest`.
     """
     ops, tokenizer = preprocessor.ops, preprocessor.tokenizer
     room = max_seq_length - 2
@@ -76,7 +82,9 @@ def word_sequences(
     sequences = Segment(ops.gather(pieces.ids, piece), starts, ends - starts)
     position = splits[:-1] - ops.gather(starts, sequence_of)
     return WordSequences(
-        inputs=pack_to_longest(ops, tokenizer, [sequences], max_seq_length),
+        inputs=pack_to_longest(
+            ops, tokenizer, [sequences], max_seq_length, multiple=multiple
+        ),
         sequence_of=sequence_of,
         position_of=position + 1,  # after [CLS]
     )

@@ -35,7 +35,9 @@ class AlbertTokenClassifier(LabelHeadModel):
     sentences, whose words are separated by white space. Labels are lists, or
     strings, of a label for each word. They belong to the first pieces of
     words; all others get the weight 0. Words that do not fit into
-    `max_seq_length` are left out. Metrics are `weighted_metrics`:
+    `max_seq_length` are left out. Keras's losses are means over all positions;
+    where XLA compiles steps (JAX, GPUs), batches of datasets are padded to
+    multiples of 32. Metrics are `weighted_metrics`:
 
         model.compile("adam", loss, weighted_metrics=["accuracy"])
         model.fit(["Anna lives here"], ["PERSON O O"])
@@ -48,6 +50,7 @@ class AlbertTokenClassifier(LabelHeadModel):
     TASK = NER
     NAME = "token_classifier"
     POOLER = False
+    TOKEN_OUTPUTS = True
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, seq, num_labels]`."""
@@ -81,7 +84,7 @@ class AlbertTokenClassifier(LabelHeadModel):
             return x, sample_weight, of_labels
         return x, sample_weight * factors[np.asarray(y)], None
 
-    def _sequences(self, preprocessor, texts, y, sample_weight):
+    def _sequences(self, preprocessor, texts, y, sample_weight, multiple=1):
         eager = tf.executing_eagerly()
         (sentences,) = texts
         sentences = tf.convert_to_tensor(sentences)
@@ -94,6 +97,7 @@ class AlbertTokenClassifier(LabelHeadModel):
             words.flat_values,
             counts.numpy() if eager else counts,
             self.max_seq_length,
+            multiple=multiple,
         )
         # A row for each sentence: the first of its sequences.
         sequence_of = tf.cast(made.sequence_of, tf.int32)
