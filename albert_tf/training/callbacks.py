@@ -30,11 +30,6 @@ class RunCallbacks:
     `model.stop_training` ends the run. With several workers, only those of the
     chief are called.
 
-    Args:
-      callbacks: the callbacks.
-      model: the model of the run.
-      config: settings of the run.
-
     Raises:
       InputError: if one is not a `keras.callbacks.Callback`.
     """
@@ -58,11 +53,10 @@ class RunCallbacks:
         if callbacks:
             model.compile(keras.optimizers.SGD(0.0), auto_scale_loss=False)
             model.stop_training = False
-            last = config.num_train_steps
             self._list = keras.callbacks.CallbackList(
                 list(callbacks),
                 model=model,
-                epochs=-(-last // self._epoch_steps),
+                epochs=-(-config.num_train_steps // self._epoch_steps),
                 steps=self._epoch_steps,
                 verbose=0,
             )

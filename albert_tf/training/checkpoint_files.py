@@ -27,11 +27,7 @@ _UNFINISHED = "unfinished-"
 
 
 def check_run_path(path: str | os.PathLike[str]) -> None:
-    """Checks that TensorFlow can read checkpoints below a path.
-
-    Raises:
-      InputError: if it has a character that TensorFlow takes for a pattern.
-    """
+    """Raises an `InputError` if TensorFlow takes a path for a pattern."""
     found = sorted({*os.fspath(path)} & {*"*?[\\"})
     if found:
         raise InputError(
@@ -67,14 +63,8 @@ def run_checkpoints(run_dir: str | os.PathLike[str]) -> dict[int, str]:
 def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Reads a whole checkpoint into memory and verifies its checksums.
 
-    Args:
-      prefix: path of the checkpoint, without extension.
-
-    Returns:
-      The arrays by name: `model/<variable>`, ..., `step`, `seed`.
-
-    Raises:
-      InputError: if the checkpoint is damaged or does not exist.
+    Returns the arrays by name: `model/<variable>`, ..., `step`, `seed`. A
+    missing or damaged checkpoint is an `InputError`.
     """
     prefix = os.fspath(prefix)
     for path in glob.glob(f"{glob.escape(prefix)}.*"):  # none of remote ones
@@ -110,15 +100,12 @@ def _checkpoints_in(folder: str) -> dict[int, str]:
 
 
 def find_checkpoint(path: str | os.PathLike[str]) -> str:
-    """Finds one checkpoint of a run.
+    """Finds one checkpoint of a run, and returns its path without extension.
 
     Args:
       path: a run's folder or the folder of its checkpoints, for the newest
         checkpoint; either with `/best` appended, for the best one; or the path
         of a checkpoint without extension.
-
-    Returns:
-      Path of the checkpoint, without extension.
 
     Raises:
       InputError: if there is no checkpoint.
@@ -208,10 +195,8 @@ def match_checkpoints(
         extension.
 
     Returns:
-      Unique paths without extension, sorted by folder and step.
-
-    Raises:
-      InputError: if a pattern matches no checkpoint.
+      Unique paths without extension, sorted by folder and step; at least one
+      for each pattern.
     """
     found = {}
     for pattern in split_patterns(patterns):

@@ -177,7 +177,13 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        self._check_early_stopping()
+        require(
+            self,
+            "early_stopping_patience",
+            not self.early_stopping_patience
+            or (self.best_metric and self.eval_steps),
+            "0 without best_metric and eval_steps",
+        )
         require(
             self,
             "skip_batches",
@@ -195,21 +201,10 @@ class TrainingConfig:
             for match in found
         )
 
-    def _check_early_stopping(self) -> None:
-        require(
-            self,
-            "early_stopping_patience",
-            not self.early_stopping_patience
-            or (self.best_metric and self.eval_steps),
-            "0 without best_metric and eval_steps",
-        )
-
     def next_stop(self, step: int, launch: int) -> int:
         """Returns the step after which control returns to the host.
 
-        Args:
-          step: number of updates done.
-          launch: maximum number of steps of the next launch.
+        `launch` is the maximum number of steps of the next launch.
         """
         periods = [self.log_steps, self.save_checkpoints_steps]
         if self.eval_steps:
@@ -328,15 +323,10 @@ class RunConfig(TrainingConfig):
         super().__post_init__()
 
     def require_warmup_within(self, end: int, advice: str = "lower it") -> None:
-        """Checks that the warm-up ends before the run does.
+        """Checks that the warm-up, until step `end`, ends before the run does.
 
-        Args:
-          end: the step at which it ends.
-          advice: what to do otherwise.
-
-        Raises:
-          InputError: if the run ends first, so that the learning rate never
-            reaches its peak.
+        Otherwise the learning rate never reaches its peak: an `InputError` that
+        ends with `advice`.
         """
         steps = self.num_train_steps
         require(

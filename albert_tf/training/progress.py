@@ -28,13 +28,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Progress:
-    """A progress bar on a terminal, a line for each report elsewhere.
-
-    Args:
-      num_train_steps: steps of the whole run.
-      step: the step that the run (re)starts from.
-      visible: whether to show anything.
-    """
+    """A progress bar on a terminal, a line for each report elsewhere."""
 
     def __init__(
         self, num_train_steps: int, step: int = 0, *, visible: bool = True
@@ -105,10 +99,8 @@ def reported(
 ) -> Iterator[_Batch]:
     """Yields batches of an evaluation, and prints a line every few seconds.
 
-    Args:
-      batches: the batches.
-      size: returns the number of examples in a batch.
-      total: number of examples in all batches; 0 if it is unknown.
+    `size` returns the number of examples in a batch; `total` is that of all
+    batches, 0 if it is unknown.
     """
     start = last = time.monotonic()
     done = 0
@@ -175,17 +167,11 @@ def print_stop(
     run_dir: str | os.PathLike[str] | None,
     *,
     early: bool,
-    by_callback: bool = False,
+    by_callback: bool,
 ) -> None:
     """Prints why a run ended before its last step.
 
-    Args:
-      step: number of updates done.
-      config: settings of the run.
-      run_dir: the folder of the run, if any.
-      early: whether early stopping or a callback ended the run, and not a
-        signal.
-      by_callback: whether it was a callback.
+    It was a signal unless the end is `early`, by early stopping or a callback.
     """
     if by_callback:
         text = f"Stopped after step {step}: a callback asked for it."

@@ -16,7 +16,7 @@ from albert_tf.training.input import MISCOUNTED, GlobalBatches, distribute
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import (
-    Optimizer,
+    AdamW,
     by_name,
     clip_by_global_norm,
     densify,
@@ -44,8 +44,7 @@ class TrainStep:
     TensorFlow does not support them inside a conditional or a loop.
 
     Args:
-      config: gradient accumulation, clipping, logging of update norms, seed,
-        compilation.
+      config: settings of the run.
       model: the Keras model.
       loss: the loss and its metrics.
       optimizer: built on the model's trainable variables.
@@ -64,7 +63,7 @@ class TrainStep:
         config: TrainingConfig,
         model: Any,
         loss: Loss,
-        optimizer: Optimizer,
+        optimizer: AdamW,
         *,
         micro_batch_size: int,
         loss_scale: DynamicLossScale | None = None,
@@ -239,9 +238,8 @@ def make_train_loop(
 
     Returns:
       `run(iterator, first_step, steps)`; both numbers are int32 scalars, so it
-      is traced once. It returns the results of `train_step`, float32
-      `[steps, rows, 2]`, and the seconds spent waiting for batches, a float64
-      scalar.
+      is traced once. It returns the results of `train_step`, float32 `[steps,
+      rows, 2]`, and the seconds spent waiting for batches, a float64 scalar.
     """
     seed = train_step.config.seed
     loss_scale, averages = train_step.loss_scale, train_step.averages
@@ -309,12 +307,6 @@ class TrainLoop:
     So the first launch has one step, and later ones have as many as take about
     10 seconds, at most `max_steps`.
 
-    Args:
-      strategy: the strategy of the step.
-      train_step: the step.
-      schedule: step -> learning rate.
-      max_steps: maximum number of steps per launch.
-
     Attributes:
       launch_steps: number of steps of the next launch.
     """
@@ -351,9 +343,6 @@ class TrainLoop:
         Returns:
           The results, float `[steps, rows, 2]`, see `TrainStep`; the wall time
           in seconds; and the part of it spent waiting for batches.
-
-        Raises:
-          InputError: if the data end.
         """
         started = time.perf_counter()
         try:

@@ -29,7 +29,7 @@ from albert_tf.training.input import check_batches
 from albert_tf.training.logging import TrainingLog, read_metrics
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.optimizers import Optimizer
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.result import TrainingResult
@@ -75,7 +75,7 @@ class Trainer:
         strategy: tf.distribute.Strategy,
         model: Any,
         loss: Loss,
-        optimizer: Optimizer,
+        optimizer: AdamW,
         schedule: Callable[[tf.Tensor], tf.Tensor],
         run_dir: str | os.PathLike[str] | None = None,
     ):

@@ -27,7 +27,7 @@ from albert_tf.training.input import (
 )
 from albert_tf.training.logging import MetricsAccumulator, TrainingLog
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.optimizers import Optimizer
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.result import TrainingResult
 from albert_tf.training.time_budget import TimeBudget
@@ -60,7 +60,7 @@ class TrainingLoop:
     config: TrainingConfig
     strategy: tf.distribute.Strategy
     model: Any
-    optimizer: Optimizer
+    optimizer: AdamW
     loss_scale: DynamicLossScale | None
     averages: WeightAverages | None
     phases: PhaseSequence
@@ -98,9 +98,8 @@ class TrainingLoop:
     def train(self, restored: int | None) -> TrainingResult:
         """Trains until the last step or a stop.
 
-        Args:
-          restored: the step of the restored checkpoint; None if the variables
-            have their initial values.
+        `restored` is the step of the restored checkpoint; None if the variables
+        have their initial values.
 
         Raises:
           Divergence: if a step diverges.

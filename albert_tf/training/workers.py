@@ -93,10 +93,7 @@ def on_chief(
 ) -> None:
     """Calls a function in the chief while the other workers wait.
 
-    All processes must call it.
-
-    Raises:
-      InputError: in the other workers, if the function raised.
+    All processes must call it. If the function fails, all of them do.
     """
     error = None
     if is_chief(strategy):
@@ -114,14 +111,8 @@ def on_chief(
 def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
     """Checks that all workers resume from the same step.
 
-    All processes must call it.
-
-    Args:
-      strategy: the strategy of the run.
-      step: the step that this process restored; None without a checkpoint.
-
-    Raises:
-      InputError: in all processes, if the steps differ.
+    All processes must call it, with the step of the checkpoint that they
+    restored; None without one.
     """
     mine = -1 if step is None else step
     total = sum_over_replicas(strategy)(mine)
@@ -138,8 +129,8 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Names the workers that have died, whatever TensorFlow says about it.
 
-    Raises:
-      LostWorkerError: if TensorFlow fails and another worker cannot be reached.
+    If it fails and another worker cannot be reached, this is a
+    `LostWorkerError`.
     """
     try:
         yield
@@ -158,9 +149,7 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
 def _lost_workers(strategy: tf.distribute.Strategy, reason: str) -> list[str]:
     """Returns the workers that do not answer, or that an error says are down.
 
-    Args:
-      strategy: the strategy of the run.
-      reason: TensorFlow's message.
+    `reason` is TensorFlow's message.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return []
