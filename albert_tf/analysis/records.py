@@ -241,9 +241,9 @@ def analyze_records(
 ) -> RecordStatistics:
     """Computes statistics of pretraining records.
 
-    The records are read and masked once, as in training. Those of a mixture
-    are drawn by the weights of its corpora, some of them more than once. Memory
-    use does not depend on their number.
+    The records are read and masked once, as in training. Those of a mixture are
+    drawn by the weights of its corpora, some of them more than once. Memory use
+    does not depend on their number.
 
     Args:
       records: result of `open_records`; its split is read.
@@ -253,9 +253,8 @@ def analyze_records(
         no spans in words and no names of pieces.
 
     Raises:
-      InputError: If a record has values that cannot be trained on or ids that
-        the tokenizer does not have, or a tokenizer is given for records with a
-        manifest.
+      InputError: if a record cannot be trained on or has ids that the tokenizer
+        lacks, or records with a manifest are given a tokenizer.
     """
     if tokenizer is not None and records.manifest is not None:
         raise InputError(

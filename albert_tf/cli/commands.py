@@ -55,11 +55,7 @@ def command_flags(command: str) -> CommandFlags:
 
 
 def recipe_names(command: str = "*") -> list[str]:
-    """Returns the names of the packaged recipes, such as "finetune/sst2".
-
-    Args:
-      command: the command whose recipes to return. "*" for all.
-    """
+    """Returns the names of recipes of a command, such as "finetune/sst2"."""
     return sorted(
         f"{folder.name}/{file.name.removesuffix('.flags')}"
         for folder in _recipe_folder().iterdir()

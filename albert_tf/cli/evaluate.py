@@ -119,12 +119,12 @@ def print_score_table(
 ) -> None:
     """Prints a row for each checkpoint as soon as it is evaluated.
 
-    Runs of different objectives have different metrics: a new heading follows
-    where they change.
+    Runs of different objectives have different metrics: a new heading, with the
+    baselines below, follows where they change.
 
     Args:
       scored: path and scores of each checkpoint, from `evaluate_checkpoints`.
-      baselines: result of `Records.baselines`, printed below each heading.
+      baselines: result of `Records.baselines`.
       width: width of the paths, in characters.
     """
     from albert_tf.analysis.runs import baseline_rows

@@ -65,10 +65,7 @@ MIGRATION: dict[str, Rows] = {
             "random_seed",
             "--seed, which determines every byte, n-gram lengths included",
         ),
-        (
-            "do_permutation",
-            "not supported: the released models do not use it",
-        ),
+        ("do_permutation", "not supported: the released models do not use it"),
         ("max_ngram_size", "--ngram"),
         ("gzip_compress", "--compress"),
         (
@@ -238,9 +235,7 @@ SCRIPTS = {
 def new_name(command: str, flag: str) -> str | None:
     """Returns what a flag is here, such as "--x is now called --y", or None.
 
-    Args:
-      command: the command that does not have it.
-      flag: its name, also with "no" before it.
+    The command does not have the flag, which may begin with "no".
     """
     for name in (flag, flag.removeprefix("no")):
         for flags, text in MIGRATION.get(command, ()):

@@ -120,23 +120,15 @@ class PredictFlags(ResultsFlags, SourceConfig):
     @property
     def columns(self) -> dict[str, str | int]:
         """The columns given by flags, by role."""
-        columns = {
-            "text": self.text_column,
-            "pair": self.pair_column,
-            "label": self.label_column,
-            "id": self.id_column,
-        }
-        return {name: x for name, x in columns.items() if x not in (None, "")}
+        roles = ("text", "pair", "label", "id")
+        columns = {x: getattr(self, f"{x}_column") for x in roles}
+        return {role: x for role, x in columns.items() if x not in (None, "")}
 
     @property
     def texts(self) -> dict[str, str]:
         """The texts given by flags, by flag."""
-        texts = {
-            "text": self.text,
-            "pair": self.pair,
-            "question": self.question,
-            "context": self.context,
-        }
+        names = ("text", "pair", "question", "context")
+        texts = {name: getattr(self, name) for name in names}
         return {name: x for name, x in texts.items() if x is not None}
 
 

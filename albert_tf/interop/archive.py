@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import os
 import pathlib
 import tarfile
@@ -35,12 +34,9 @@ class UnpackedArchive:
     def __init__(self, path: str | os.PathLike[str]):
         """Unpacks an archive with tarfile's `data` filter.
 
-        The archive is read to its end, where gzip stores the checksum.
-
-        Raises:
-          InputError: if the archive is damaged, expands to many times its size,
-            or contains links, devices, sparse files or paths outside of the
-            folder.
+        It is read to its end, where gzip stores the checksum. An archive that
+        is damaged, expands to many times its size, or contains links, devices,
+        sparse files or paths outside of the folder is an `InputError`.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="albert_tf-")
         root = pathlib.Path(self._temporary.name)
@@ -78,16 +74,15 @@ class UnpackedArchive:
             raise InputError(text) from None
 
 
-class _LimitedStream(io.RawIOBase):
+class _LimitedStream:
     """A stream that raises an `InputError` after `limit` bytes."""
 
     def __init__(
         self, stream: IO[bytes] | gzip.GzipFile, limit: int, source: str
     ):
-        super().__init__()
         self._stream, self._left, self._source = stream, limit, source
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         content = self._stream.read(size)
         self._left -= len(content)
         if self._left < 0:

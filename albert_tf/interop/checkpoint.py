@@ -128,15 +128,12 @@ class Checkpoint:
     ) -> Iterator[tuple[str, np.ndarray]]:
         """Yields the tensors under another system's names and in its layouts.
 
-        If the model has no embedding projection but the system requires one,
-        an identity projection is added.
+        If the model has no embedding projection but the system requires one, an
+        identity projection is added.
 
         Args:
           system: one of `interop.names.FORMATS`.
           on_tensor: called after each tensor of the checkpoint.
-
-        Yields:
-          Pairs of a name and an array.
         """
         config, components = self.config, set(self.components)
         if system in ALWAYS_PROJECTS:
@@ -198,12 +195,7 @@ class OpenOptions:
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
-    """Variable path -> array, read anew on each access.
-
-    Args:
-      paths: the keys.
-      read: returns the array of a path.
-    """
+    """Variable path -> array, read anew on each access."""
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], np.ndarray]):
         self._paths = dict.fromkeys(paths)
@@ -236,12 +228,9 @@ def folder_vocabulary(
 ) -> Vocabulary:
     """Loads the tokenizer in a checkpoint's folder.
 
-    Args:
-      folder: the checkpoint's folder.
-      system: "huggingface", whose files include the tokenizer's settings, or
-        "google", whose settings are those of the original code.
-      do_lower_case: for "google", whether text is lower-cased; its files do not
-        say.
+    `system` is "huggingface", whose files include the tokenizer's settings, or
+    "google", whose settings are those of the original code. Its files do not
+    say whether text is lower-cased.
     """
     folder = pathlib.Path(folder)
     try:

@@ -26,9 +26,6 @@ def from_kaggle(name: str, handle: str, revision: str | None) -> str:
       name: the name that the user gave, for error messages.
       handle: "owner/model/framework/variation[/version]".
       revision: must be None; versions are part of the handle.
-
-    Raises:
-      InputError: see `hubs.resolve`.
     """
     if not HANDLE.fullmatch(handle):
         raise InputError(

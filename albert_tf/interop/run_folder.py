@@ -73,11 +73,7 @@ class _Record(_RecordExtras):
 
 
 def read_record(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads the `run.json` of a local or remote folder.
-
-    Raises:
-      InputError: if it cannot be read, or an entry has the wrong type.
-    """
+    """Reads the `run.json` of a local or remote folder."""
     path = os.path.join(os.fspath(folder), RECORD)
     record = read_json(path)
     check_type(record, _Record, path)
@@ -93,16 +89,9 @@ def is_run_folder(folder: str | os.PathLike[str]) -> bool:
 def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     """Returns the folder with a fine-tuning run's best weights, or None.
 
-    They are rarely those of the newest checkpoint.
-
-    Args:
-      folder: the folder of a model, of a run, or of several runs, in which case
-        the best run is used. Presets of KerasHub, whose `task.json` is another
-        file, are none of these.
-
-    Raises:
-      InputError: if the summary of several runs or a model's config cannot be
-        read.
+    They are rarely those of the newest checkpoint. `folder` may be that of a
+    model, of a run, or of several runs, in which case the best run is used.
+    Presets of KerasHub, whose `task.json` is another file, are none of these.
     """
     folder = pathlib.Path(folder)
     runs = folder / RUNS_FILE

@@ -34,13 +34,8 @@ def open_tf_checkpoint(
     Args:
       prefix: the checkpoint's path without ".index".
       by_object: whether to name the tensors of a TF2 checkpoint by object path.
-
-    Returns:
-      The tensors. In a TF2 checkpoint they are named after their variables, or
-      by object path if the variable's name was not recorded.
-
-    Raises:
-      InputError: if the checkpoint cannot be read.
+        Otherwise they are named after their variables, or by object path if the
+        variable's name was not recorded.
     """
     prefix = os.fspath(prefix)
     try:
@@ -78,16 +73,11 @@ def _is_numeric(dtype: tf.DType) -> bool:
 
 
 def _check_index(prefix: str) -> int:
-    """Validates an index before TensorFlow reads it.
+    """Validates an index before TensorFlow reads it; returns the bytes of data.
 
     TensorFlow aborts the process if a shape is negative or too large, or if a
-    type does not exist, and allocates a tensor before it looks for its data.
-
-    Returns:
-      The size of the checkpoint's data in bytes.
-
-    Raises:
-      ValueError: if the index is damaged, or does not match the data files.
+    type does not exist, and allocates a tensor before it looks for its data. An
+    index that is damaged, or does not match the data files, is a `ValueError`.
     """
     index_file = f"{prefix}.index"
     os.stat(index_file)
@@ -206,10 +196,11 @@ def _keys_by_variable_name(serialized: bytes, keys: set[str]) -> dict[str, str]:
         serialized
     )
     named = {}
-    slots = set()
-    for node in graph.nodes:
-        for slot in node.slot_variables:
-            slots.add(slot.slot_variable_node_id)
+    slots = {
+        slot.slot_variable_node_id
+        for node in graph.nodes
+        for slot in node.slot_variables
+    }
     for number, node in enumerate(graph.nodes):
         for attribute in node.attributes:
             key = attribute.checkpoint_key

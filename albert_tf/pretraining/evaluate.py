@@ -66,10 +66,6 @@ def evaluate_pretraining(
     Returns:
       `step` of a run, the metrics by name and, for records with a manifest,
       `Records.baselines`.
-
-    Raises:
-      InputError: if there is no such checkpoint, it cannot be read, or the
-        records do not fit the model.
     """
     run_dir = local_or_packaged(run_dir)
     _check_run(run_dir)
@@ -94,7 +90,8 @@ def evaluate_checkpoints(
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Evaluates checkpoints of one or several runs, in the given order.
 
-    Checkpoints of one architecture share a model, which is traced once.
+    Checkpoints of one architecture share a model, which is traced once. Before
+    the first evaluation, all runs are checked.
 
     Args:
       checkpoints: paths without extension, as returned by `match_checkpoints`,
@@ -109,9 +106,7 @@ def evaluate_checkpoints(
       The path of a checkpoint, and what `evaluate_pretraining` returns.
 
     Raises:
-      InputError: before the first evaluation, if a run has no `run.json` or the
-        records do not fit its model; after the last one, if checkpoints could
-        not be read.
+      InputError: also after the last one, if checkpoints could not be read.
     """
     described = {path: _describe(path) for path in checkpoints}
     for path, (config, _) in described.items():
@@ -176,14 +171,7 @@ def record_scores(
     The function takes the maximum number of batches to read, of the split and
     of each corpus of a mixture; 0 for all. It returns the metrics by name;
     those of a corpus end with its name: `mlm_loss/wiki`. The datasets are built
-    once for all calls.
-
-    Args:
-      evaluator: the evaluator of the model.
-      records: the records.
-      split: the split to evaluate on.
-      batch_size: examples per batch.
-      model: the architecture of the model.
+    once for all calls. `model` is the architecture of the model.
     """
     record_sets = {"": records}
     corpora = group_by_corpus(records.files[split])
@@ -240,10 +228,7 @@ def _evaluate_saved(
     check_tokenizer(f"run={os.fspath(path)}", checkpoint, records.tokenizer)
     records.check_model(checkpoint.config)
     objective = objective_of(checkpoint.objective, records)
-    heads = {
-        *checkpoint.components,
-        *(path.split("/")[0] for path in checkpoint.objective_arrays),
-    }
+    heads = {*checkpoint.components, *checkpoint.objective_heads}
     missing = {*objective.heads} - heads - {"sop_head"}
     if missing:
         raise InputError(

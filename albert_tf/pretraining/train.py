@@ -164,9 +164,7 @@ def pretrain(
 
 
 def _check_records(
-    config: PretrainConfig,
-    records: Records,
-    initial: InitialWeights | None,
+    config: PretrainConfig, records: Records, initial: InitialWeights | None
 ) -> None:
     """Checks that records fit the model and its initial weights."""
     tokenizer = records.tokenizer
@@ -221,12 +219,10 @@ class _Phases:
     """What the phases of a run train and evaluate.
 
     Attributes:
-      config: the settings.
       phases: the phases; the records of the last one are evaluated.
       objectives: the objectives of the phases.
       trained: number of trained positions after each phase.
       model: the model, of the largest depth.
-      strategy: the strategy of the model.
     """
 
     config: PretrainConfig

@@ -13,11 +13,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
-from albert_tf.training.config import (
-    Distribution,
-    Precision,
-    TrainingConfig,
-)
+from albert_tf.training.config import Distribution, Precision, TrainingConfig
 from albert_tf.training.optimizers import name_of, tf_variable
 
 

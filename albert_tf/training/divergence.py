@@ -92,9 +92,7 @@ def explain_divergence(
 
 
 def batches_to_skip(
-    recorded: Iterable[BatchRange],
-    asked: Iterable[BatchRange],
-    step: int,
+    recorded: Iterable[BatchRange], asked: Iterable[BatchRange], step: int
 ) -> tuple[BatchRange, ...]:
     """Returns the batches that a run skips from the checkpoint of `step` on.
 

@@ -61,14 +61,7 @@ class Progress:
         self, step: int, split: str, values: Mapping[str, float]
     ) -> None:
         """Shows the newest metrics."""
-        if self._bar.disable:
-            parts = [_full(name, values[name]) for name in _shown(values)]
-            if split == "train":
-                left = self._clock.seconds_left(step, self._total_steps)
-                parts.append(f"{tqdm.format_interval(left)} left")
-            line = f"step {step}/{self._total_steps}, {split}: "
-            self.note(line + ", ".join(parts))
-        elif split == "train":
+        if split == "train" and not self._bar.disable:
             # There is no room for the terms of the loss.
             parts = [
                 _short(name, values[name])
@@ -76,9 +69,13 @@ class Progress:
                 if not name.endswith("_loss")
             ]
             self._bar.set_postfix_str(", ".join(parts))
-        else:
-            parts = [_full(name, values[name]) for name in _shown(values)]
-            self.note(f"step {step}, {split}: " + ", ".join(parts))
+            return
+        parts = [_full(name, values[name]) for name in _shown(values)]
+        total = f"/{self._total_steps}" if self._bar.disable else ""
+        if split == "train":
+            left = self._clock.seconds_left(step, self._total_steps)
+            parts.append(f"{tqdm.format_interval(left)} left")
+        self.note(f"step {step}{total}, {split}: {', '.join(parts)}")
 
     def note(self, text: str) -> None:
         """Writes a line above the bar."""

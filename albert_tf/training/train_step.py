@@ -21,7 +21,7 @@ from albert_tf.training.optimizers import (
     clip_by_global_norm,
     densify,
 )
-from albert_tf.training.workers import sum_over_replicas
+from albert_tf.training.workers import mean_over_workers
 
 # Preempted cloud machines have 30 seconds; the rest is for the checkpoint.
 _LAUNCH_SECONDS = 10.0
@@ -320,7 +320,7 @@ class TrainLoop:
     ):
         self._strategy = strategy
         self._run = make_train_loop(strategy, train_step, schedule)
-        self._total = sum_over_replicas(strategy)
+        self._mean = mean_over_workers(strategy)
         self._max_steps = max_steps
         self._compiled = False
         self._iterator: Iterator[Any] | None = None
@@ -360,8 +360,8 @@ class TrainLoop:
                 "repeat the dataset or lower num_train_steps"
             ) from error
         seconds = time.perf_counter() - started
-        # The mean over workers, so that all launch the same number of steps.
-        mean = self._total(seconds) / self._strategy.num_replicas_in_sync
+        # All workers must launch the same number of steps.
+        mean = self._mean(seconds)
         if self._compiled:  # The first launch includes compilation.
             limit = steps_within(_LAUNCH_SECONDS, end - step, mean)
             self.launch_steps = min(self._max_steps, limit)

@@ -50,16 +50,15 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return input_context(strategy).input_pipeline_id == 0
 
 
-def sum_over_replicas(
+def mean_over_workers(
     strategy: tf.distribute.Strategy,
 ) -> Callable[[float], float]:
-    """Returns a function that sums a number over all replicas.
+    """Returns a function that averages a number over all processes.
 
-    The function takes the number of each replica of this process. All processes
-    must call it at the same point; it blocks until the last one does.
+    They must call it at the same point; it blocks until the last one does.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return lambda value: value * strategy.num_replicas_in_sync
+        return lambda value: value
 
     @tf.function(autograph=False)
     def total(mine):
@@ -73,7 +72,8 @@ def sum_over_replicas(
         result = strategy.run(on_replica)
         return strategy.experimental_local_results(result)[0]
 
-    return lambda value: float(total(tf.constant(value, tf.float64)))
+    replicas = strategy.num_replicas_in_sync
+    return lambda x: float(total(tf.constant(x, tf.float64))) / replicas
 
 
 def any_worker(
@@ -84,8 +84,8 @@ def any_worker(
     All processes must call it at the same step, and so leave the loop together:
     if only one left, the others would wait for its gradients.
     """
-    total = sum_over_replicas(strategy)
-    return lambda: total(float(flag())) > 0
+    mean = mean_over_workers(strategy)
+    return lambda: mean(float(flag())) > 0
 
 
 def on_chief(
@@ -115,8 +115,7 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
     restored; None without one.
     """
     mine = -1 if step is None else step
-    total = sum_over_replicas(strategy)(mine)
-    mean = total / strategy.num_replicas_in_sync
+    mean = mean_over_workers(strategy)(mine)
     if any_worker(strategy, lambda: mine != mean)():
         found = "no checkpoint" if step is None else f"that of step {step}"
         raise InputError(
