@@ -34,7 +34,6 @@ class Verdict:
     """Whether a claim holds for the runs of a study.
 
     Attributes:
-      claim: The claim.
       outcome: "reproduced" or "reversed" if a test says so; "not reproduced" if
         none does, which is no evidence of the contrary; or "not judged".
       evidence: The scores that were compared and the test, in words.

@@ -249,12 +249,8 @@ def analyze_records(
       records: result of `open_records`; its split is read.
       max_records: number of records to read, from the first; 0 for all.
       num_examples: number of sequences to return as `examples`.
-      tokenizer: tokenizer of records without a manifest. Without one, there are
-        no spans in words and no names of pieces.
-
-    Raises:
-      InputError: if a record cannot be trained on or has ids that the tokenizer
-        lacks, or records with a manifest are given a tokenizer.
+      tokenizer: tokenizer of records without a manifest, and only of these.
+        Without one, there are no spans in words and no names of pieces.
     """
     if tokenizer is not None and records.manifest is not None:
         raise InputError(

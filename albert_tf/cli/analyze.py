@@ -201,7 +201,6 @@ def _configs(
 
 
 def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
-    # Imported here, as matplotlib and TensorFlow take seconds.
     import_tensorflow()
     from albert_tf.analysis.curves import plot_runs
     from albert_tf.analysis.runs import read_runs, run_table
@@ -217,7 +216,6 @@ def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
 
 
 def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
-    # Imported here, as matplotlib and TensorFlow take seconds.
     import_tensorflow()
     from albert_tf.analysis.record_report import (
         examples_text,

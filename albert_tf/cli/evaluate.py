@@ -56,7 +56,6 @@ def main(flags: CommandFlags) -> None:
     if given.checkpoints is not None:
         _score_checkpoints(given, given.checkpoints)
         return
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.finetuning.evaluate import evaluate_with_gain
     from albert_tf.finetuning.results import with_null
 
@@ -78,7 +77,6 @@ def main(flags: CommandFlags) -> None:
 
 def _score_checkpoints(given: EvaluateFlags, checkpoints: str) -> None:
     """Prints the scores of checkpoints of pretraining runs."""
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.data.records import open_records
     from albert_tf.finetuning.results import with_null
     from albert_tf.objectives.registry import load_objective_module

@@ -144,7 +144,6 @@ def main(flags: CommandFlags) -> None:
     if given.output is not None:
         check_not_input(given.output, _inputs(given, models))
         output_format(given.output, given.format, "tsv")
-    # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
     given.load_task_module()
     from albert_tf.finetuning.model_folder import open_model_folders

@@ -30,11 +30,6 @@ def canonical_names(
     are detected from the word embeddings. `layer_normalization` becomes
     `LayerNorm`. Names that are not in the table are kept.
 
-    Args:
-      system: one of `interop.names.FORMATS`, or `OURS`.
-      names: the tensor names in the checkpoint.
-      source: the checkpoint's name in error messages.
-
     Raises:
       InputError: if there is not exactly one table of word embeddings, if two
         names have the same canonical name, or if the LayerNorms are not shared

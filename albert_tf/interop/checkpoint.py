@@ -77,10 +77,9 @@ class Checkpoint:
       arrays: variable path -> float32 array, read on access.
       objective_arrays: the same, of the heads of a pretraining objective that
         no other system has, such as a generator.
-      objective: the pretraining objective, `objective` and
-        `objective_settings` as in `run.json`; empty if it is not known.
+      objective: the pretraining objective, `objective` and `objective_settings`
+        as in `run.json`; empty if it is not known.
       head: settings of the task head.
-      vocabulary: the tokenizer.
       source: the path it was read from.
       folder: the folder whose other files say how the model is used, such as
         `task.json` or the pooling of sentence-transformers; None if its format

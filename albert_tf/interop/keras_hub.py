@@ -29,7 +29,6 @@ from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
 from albert_tf.schema import typed
-from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.character_map import (
     remaining_differences,
     with_own_normalizer,
@@ -102,8 +101,10 @@ def open_keras_hub(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     matched = match_tensors("keras_hub", file, config, head="classifier_head")
     vocabulary = _vocabulary(folder)
     notes = ()
-    if vocabulary.tokenizer and not _folds_case(vocabulary.tokenizer):
-        notes = (_CASED,)
+    if tokenizer := vocabulary.tokenizer:
+        # It may lower-case only by its vocabulary.
+        if tokenizer.encode("Whether THE") != tokenizer.encode("whether the"):
+            notes = (_CASED,)
     activation = (task or {}).get("activation")
     if activation not in (None, "linear"):
         notes += (
@@ -269,11 +270,6 @@ def _write_vocabulary(tokenizer: AlbertTokenizer, folder: pathlib.Path) -> None:
             "docs/checkpoints.md",
             ", ".join(differences),
         )
-
-
-def _folds_case(tokenizer: Tokenizer) -> bool:
-    """Returns whether a tokenizer lower-cases, if only by its vocabulary."""
-    return tokenizer.encode("Whether THE") == tokenizer.encode("whether the")
 
 
 def _serialized(class_name, module, arguments, dtype="float32") -> dict:

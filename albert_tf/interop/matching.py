@@ -95,12 +95,8 @@ def match_tensors(
 
     Returns:
       A checkpoint without a tokenizer. Its config's `project_equal_sizes` is
-      inferred from the tensors.
-
-    Raises:
-      InputError: if a tensor is missing, unexpected, or of another shape, or if
-        the head is ambiguous. A dtype other than float is an error when an
-        array is read.
+      inferred from the tensors. A dtype other than float is an error when an
+      array is read.
     """
     names = canonical_names(system, file.shapes, file.source)
     skipped = _pop_skipped(system, names)

@@ -103,18 +103,15 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
             )
         folder = folder / best
     models = [folder]
-    if (folder / RECORD).exists() or not _has_weights(folder):
+    has_weights = folder.is_dir() and any(
+        any(folder.glob(pattern)) for pattern in _WEIGHTS
+    )
+    if (folder / RECORD).exists() or not has_weights:
         models.append(folder / MODEL_FOLDER)
     for model in models:
         if (model / TASK_FILE).exists() and not is_preset(model):
             return model
     return None
-
-
-def _has_weights(folder: pathlib.Path) -> bool:
-    return folder.is_dir() and any(
-        any(folder.glob(pattern)) for pattern in _WEIGHTS
-    )
 
 
 def open_run_checkpoint(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
@@ -164,12 +161,9 @@ def config_of_checkpoint(
 ) -> AlbertConfig:
     """Returns the config of a checkpoint: its depth and `trained_positions`.
 
-    Args:
-      config: the run's config.
-      settings: the run's settings. Each of its phases has `steps`, the
-        `trained_positions` at its end and, unless it is that of `model`, its
-        `num_hidden_layers`.
-      checkpoint: the checkpoint's name, such as "step-00000100".
+    Each phase in the settings of a run has `steps`, the `trained_positions` at
+    its end and, unless it is that of `model`, its `num_hidden_layers`.
+    `checkpoint` is a name such as "step-00000100".
     """
     step = int(checkpoint.rpartition("-")[2])
     first_step, phases = 0, settings.get("phases", ())

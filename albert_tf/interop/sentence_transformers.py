@@ -53,13 +53,9 @@ def settings_files(
 ) -> dict[str, str | bytes]:
     """Returns the files that make a Hugging Face folder one of this library.
 
-    Args:
-      vector_size: number of values of a vector.
-      pooling: one of `POOLINGS`.
-      normalize: whether vectors are scaled to length 1.
-      max_length: number of tokens that texts are cut to.
-      tokenizer: the tokenizer, whose pieces have the weights.
-      token_weights: of a weighted mean, float32 `[vocab_size]`.
+    `pooling` is one of `POOLINGS`; texts are cut to `max_length` tokens. The
+    weights of the tokenizer's pieces are those of a weighted mean, float32
+    `[vocab_size]`.
     """
     names = ["Transformer", "Pooling"]
     if token_weights is not None:

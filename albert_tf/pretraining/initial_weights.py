@@ -41,12 +41,11 @@ class InitialWeights:
       checkpoint: the checkpoint, grown to the architecture of the run.
       moments: with `init_moments`, the moments of its weights, grown likewise,
         under their names in checkpoints of runs.
-      trained_positions: number of positions that the checkpoint was trained on.
+      trained_positions: number of positions that it was trained on.
       digest: SHA-256 of all weights.
-      report: which weights are loaded, skipped and newly initialized; the last
-        line has the digest.
-      kept_heads: the heads of the run's objective, if the checkpoint has been
-        trained with it.
+      report: which weights are loaded, skipped and newly initialized.
+      kept_heads: the heads of the run's objective, if it has been trained with
+        it.
     """
 
     path: str

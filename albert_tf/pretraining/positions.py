@@ -18,14 +18,10 @@ def repeat_trained_positions(
 ) -> str:
     """Starts untrained position embeddings as copies of the trained ones.
 
-    The rows of moments and averages are copied as well, so that the optimizer
-    treats a copy as it does the original. (The moments of untrained rows are
-    zero, and the first updates would be three times too large.) Returns a line
-    for the log.
-
-    Args:
-      trained: number of positions trained so far.
-      variables: the variables of the run; see `training_variables`.
+    The rows of moments and averages, which are among the `training_variables`,
+    are copied as well, so that the optimizer treats a copy as it does the
+    original. (The moments of untrained rows are zero, and the first updates
+    would be three times too large.) Returns a line for the log.
     """
     rows = 0
     for name, variable in variables.items():

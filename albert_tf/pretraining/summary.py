@@ -30,14 +30,7 @@ def start_summary(
 ) -> dict[str, str]:
     """Describes the model, the records, the training and the devices.
 
-    Args:
-      config: the settings.
-      phases: training and held-out records of each phase.
-      model: the model with its heads.
-      strategy: the distribution strategy.
-
-    Returns:
-      Heading -> text, as for `Run.train`.
+    Returns heading -> text, as for `Run.train`.
     """
     sizes = config.architecture
     depths = list(dict.fromkeys(phase.depth for phase in phases))

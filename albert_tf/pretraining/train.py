@@ -218,11 +218,8 @@ def _run_files(
 class _Phases:
     """What the phases of a run train and evaluate.
 
-    Attributes:
-      phases: the phases; the records of the last one are evaluated.
-      objectives: the objectives of the phases.
-      trained: number of trained positions after each phase.
-      model: the model, of the largest depth.
+    The records of the last phase are evaluated. `trained` is the number of
+    trained positions after each phase; the model has the largest depth.
     """
 
     config: PretrainConfig

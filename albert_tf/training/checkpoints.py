@@ -264,11 +264,8 @@ def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
 
     If the run averages its weights, the averages are loaded. The newest
     checkpoint of a run's folder is used; see `find_checkpoint`. Returns its
-    step.
-
-    Raises:
-      InputError: if there is no checkpoint, it cannot be read, or a variable is
-        missing, unused or of another shape. The model is then unchanged.
+    step. If a variable is missing, unused or of another shape, the model is
+    unchanged.
     """
     prefix = find_checkpoint(path)
     values = read_checkpoint(prefix)

@@ -23,8 +23,7 @@ _SUGGESTED = 100
 class Divergence(Exception):
     """Raised for a step with a non-finite or too large loss or gradient.
 
-    Attributes:
-      update: number of the step, from 0.
+    `update` is the number of the step, from 0.
     """
 
     def __init__(self, update: int, reason: str):

@@ -114,11 +114,8 @@ class MetricsLog:
     ) -> None:
         """Appends the values of one step and flushes them.
 
-        Args:
-          step: number of updates done.
-          split: "train", "eval" or the name of another data set.
-          values: metrics by name.
-          details: additional values by name, only for TensorBoard.
+        `split` is "train", "eval" or the name of another data set; `details`
+        are additional values, only for TensorBoard.
         """
         line = {
             "step": step,

@@ -199,9 +199,6 @@ def graceful_stop() -> Iterator[threading.Event]:
     steps, so a thread reads the signals from the interpreter's wakeup pipe.
     Outside the main thread, where Python receives no signals, the event is
     never set.
-
-    Yields:
-      An event that is set when a stop is requested.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

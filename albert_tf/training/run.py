@@ -99,14 +99,9 @@ class Run:
     ) -> TrainingResult:
         """Trains a model to the last step, and says what it trains and where.
 
-        Args:
-          model: the result of `make_model`.
-          loss: see `Trainer`.
-          schedule: see `Trainer`.
-          data: see `Trainer.fit`.
-          notes: lines that are printed before the summary.
-          summary: what is trained, on what and how: heading -> text.
-          **arguments: further arguments of `Trainer.fit`.
+        `loss`, `schedule`, `data` and further arguments are those of `Trainer`
+        and its `fit`. `notes` are lines that are printed before the summary:
+        heading -> what is trained, on what and how.
         """
         config = self.config
 

@@ -142,12 +142,9 @@ class TimeBudget:
     def decide(self, step: int, launch: int) -> bool:
         """Begins the last decay if there is just enough time for it.
 
-        All workers call it after each launch of steps. Returns whether the
-        decay has been decided now: it begins with the next step.
-
-        Args:
-          step: number of updates done.
-          launch: number of steps of the next launch.
+        All workers call it after each launch of steps, with the number of
+        updates done and that of the next launch. Returns whether the decay has
+        been decided now: it begins with the next step.
         """
         if not self._seconds:
             return False

@@ -43,15 +43,10 @@ class TrainStep:
     All reductions over replicas are at the top level of the step, because
     TensorFlow does not support them inside a conditional or a loop.
 
-    Args:
-      config: settings of the run.
-      model: the Keras model.
-      loss: the loss and its metrics.
-      optimizer: built on the model's trainable variables.
-      micro_batch_size: examples per micro-batch.
-      loss_scale: dynamic loss scale for float16; a step whose gradients are not
-        finite then changes only the scale.
-      averages: moving averages of the weights to update.
+    The optimizer is built on the model's trainable variables.
+    `micro_batch_size` is the number of examples per micro-batch. With a
+    `loss_scale`, a step whose gradients are not finite changes only the scale.
+    `averages` are those to update.
 
     Attributes:
       row_names: names of the rows of the result; empty before the first trace.
@@ -231,15 +226,10 @@ def make_train_loop(
 ) -> Callable[[Any, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """Returns a function that runs several steps without returning to the host.
 
-    Args:
-      strategy: the strategy of model, optimizer and iterator.
-      train_step: the step.
-      schedule: step (from 0) -> learning rate.
-
-    Returns:
-      `run(iterator, first_step, steps)`; both numbers are int32 scalars, so it
-      is traced once. It returns the results of `train_step`, float32 `[steps,
-      rows, 2]`, and the seconds spent waiting for batches, a float64 scalar.
+    It is `run(iterator, first_step, steps)`; both numbers are int32 scalars, so
+    it is traced once. It returns the results of `train_step`, float32
+    `[steps, rows, 2]`, and the seconds spent waiting for batches, a float64
+    scalar. `schedule` is step (from 0) -> learning rate.
     """
     seed = train_step.config.seed
     loss_scale, averages = train_step.loss_scale, train_step.averages
