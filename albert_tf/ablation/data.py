@@ -136,16 +136,15 @@ class StudyData:
         """Yields parts of documents up to the scale's amount of text."""
         if self.config.input is not None:
             return documents_of(self.config)
-        scale = self.config.scale_settings
-        if self.has_pairs:
-            return _limited(chronicles(), scale.text_megabytes)
-        folder = self.folder / "default_text"
-        folder.mkdir(exist_ok=True)
-        files = write_default_text(folder)
-        return _limited(
-            (document for file in files for document in read_documents(file)),
-            scale.text_megabytes,
-        )
+        documents = chronicles()
+        if not self.has_pairs:
+            folder = self.folder / "default_text"
+            folder.mkdir(exist_ok=True)
+            files = write_default_text(folder)
+            documents = itertools.chain.from_iterable(
+                map(read_documents, files)
+            )
+        return _limited(documents, self.config.scale_settings.text_megabytes)
 
 
 def _position_accuracy(records: Records) -> float:

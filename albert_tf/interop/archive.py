@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import os
 import pathlib
 import tarfile
@@ -74,15 +75,16 @@ class UnpackedArchive:
             raise InputError(text) from None
 
 
-class _LimitedStream:
+class _LimitedStream(io.RawIOBase):
     """A stream that raises an `InputError` after `limit` bytes."""
 
     def __init__(
         self, stream: IO[bytes] | gzip.GzipFile, limit: int, source: str
     ):
+        super().__init__()
         self._stream, self._left, self._source = stream, limit, source
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1) -> bytes:
         content = self._stream.read(size)
         self._left -= len(content)
         if self._left < 0:

@@ -151,11 +151,10 @@ def make_strategy(
     if distribution == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
     _check_devices(devices)
-    gpus = [f"GPU:{i}" for i in range(len(_logical_devices("GPU")))]
+    gpus, cpus = _logical_devices("GPU"), _logical_devices("CPU")
     if distribution == "one_device":
         device = (devices or gpus or ["CPU:0"])[0]
         return tf.distribute.OneDeviceStrategy(f"/{device.lstrip('/')}")
-    cpus = [f"CPU:{i}" for i in range(len(_logical_devices("CPU")))]
     if not devices and not gpus and len(cpus) == 1:
         raise InputError(
             "distribution='mirrored': this machine has no GPU, and its CPU is "
@@ -211,7 +210,9 @@ def _workers_of_tf_config() -> list[str]:
 
 
 def _logical_devices(device_type: str) -> list[str]:
-    return [x.name for x in tf.config.list_logical_devices(device_type)]
+    """Returns names such as "GPU:0"."""
+    devices = tf.config.list_logical_devices(device_type)
+    return [device.name.split("device:")[-1] for device in devices]
 
 
 def _detect(tpu, workers, devices) -> str:
@@ -261,8 +262,7 @@ def _check(distribution, tpu, tpu_zone, gcp_project, workers, devices) -> None:
 
 
 def _check_devices(devices: list[str]) -> None:
-    names = _logical_devices("CPU") + _logical_devices("GPU")
-    known = [name.split("device:")[-1] for name in names]
+    known = _logical_devices("CPU") + _logical_devices("GPU")
     for device in devices:
         if device.lstrip("/").upper() not in known:
             raise InputError(
