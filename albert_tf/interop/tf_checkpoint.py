@@ -19,7 +19,8 @@ from albert_tf.input_files import check_regular, read_bytes, varint
 from albert_tf.interop.file_types import TensorFile, check_size
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+# What `tf.train.Checkpoint` appends to the path of an object.
+SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _FOOTER = 48  # bytes
 _MAX_INDEX = 16 << 20
 _MAX_RANK = 32
@@ -45,7 +46,7 @@ def open_tf_checkpoint(
         dtypes = reader.get_variable_to_dtype_map()
         keys = {name: name for name in shapes}
         if by_object:
-            keys = {name.removesuffix(_SUFFIX): name for name in shapes}
+            keys = {name.removesuffix(SUFFIX): name for name in shapes}
             keys.pop(_OBJECT_GRAPH, None)
         elif _OBJECT_GRAPH in shapes:
             graph = reader.get_tensor(_OBJECT_GRAPH)
@@ -206,15 +207,15 @@ def _keys_by_variable_name(serialized: bytes, keys: set[str]) -> dict[str, str]:
             key = attribute.checkpoint_key
             if key not in keys:
                 continue
-            name = attribute.full_name or key.removesuffix(_SUFFIX)
+            name = attribute.full_name or key.removesuffix(SUFFIX)
             if number in slots:
                 name = f"optimizer/{name}"
             if named.setdefault(name, key) != key:
                 # The name is ambiguous.
-                name = key.removesuffix(_SUFFIX)
+                name = key.removesuffix(SUFFIX)
                 named[name] = key
     rest = keys - set(named.values()) - {_OBJECT_GRAPH}
-    return named | {key.removesuffix(_SUFFIX): key for key in rest}
+    return named | {key.removesuffix(SUFFIX): key for key in rest}
 
 
 def _damaged(prefix: str, error: Exception) -> InputError:

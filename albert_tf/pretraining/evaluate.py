@@ -17,7 +17,11 @@ from albert_tf.files import PathPatterns, is_remote
 from albert_tf.input_files import exists, read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.run_folder import config_of_checkpoint, fine_tuned_model
+from albert_tf.interop.run_folder import (
+    CHECKPOINTS,
+    config_of_checkpoint,
+    fine_tuned_model,
+)
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
@@ -28,7 +32,6 @@ from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
     BEST,
-    FOLDER,
     checkpoint_path,
     find_checkpoint,
 )
@@ -308,4 +311,4 @@ def _path(run_dir: str, checkpoint: str) -> str:
         raise InputError(
             f"checkpoint={checkpoint!r} must be {NEWEST!r}, {BEST!r} or a step"
         )
-    return checkpoint_path(os.path.join(run_dir, FOLDER), int(checkpoint))
+    return checkpoint_path(os.path.join(run_dir, CHECKPOINTS), int(checkpoint))

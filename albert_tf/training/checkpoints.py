@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.interop.run_folder import CHECKPOINTS
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
     BEST,
-    FOLDER,
     TIME,
     check_run_path,
     find_checkpoint,
@@ -235,7 +235,7 @@ def open_checkpoints(
         return None
     check_run_path(run_dir)
     return Checkpoints(
-        os.path.join(os.fspath(run_dir), FOLDER),
+        os.path.join(os.fspath(run_dir), CHECKPOINTS),
         variables,
         seed=config.seed,
         keep=config.keep_checkpoint_max,
@@ -288,7 +288,7 @@ def load_best_variables(model: Any, run_dir: str | os.PathLike[str]) -> int:
     See `load_model_variables`.
     """
     path = os.fspath(run_dir)
-    if read_best(os.path.join(path, FOLDER)) is not None:
+    if read_best(os.path.join(path, CHECKPOINTS)) is not None:
         path = os.path.join(path, BEST)
     return load_model_variables(model, path)
 

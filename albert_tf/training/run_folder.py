@@ -28,11 +28,10 @@ from albert_tf.files import (
     write_atomically,
 )
 from albert_tf.input_files import read_text
+from albert_tf.interop.run_folder import CHECKPOINTS, read_record
 from albert_tf.interop.run_folder import RECORD as FILE
-from albert_tf.interop.run_folder import read_record
 from albert_tf.locks import create_locked, holder_of
 from albert_tf.schema import typed
-from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
 from albert_tf.training.checkpoint_files import check_run_path, run_checkpoints
 from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
