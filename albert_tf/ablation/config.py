@@ -29,8 +29,6 @@ class ScaleSettings:
     Attributes:
       hidden_size: Hidden size of the base model. Its layers share all weights;
         it has half this embedding size, and attention heads of size 32.
-      num_hidden_layers: Number of its layers.
-      vocab_size: Size of the vocabulary.
       max_vocab_size: Maximum size that is chosen by the user's text.
       max_seq_length: Sequence length in tokens.
       ngram: Maximum number of words that are masked together.
@@ -44,9 +42,7 @@ class ScaleSettings:
       default_text: Text to use if none is given: "chronicles", synthetic text
         (`albert_tf.ablation.chronicles`), or "packages", the English text in
         installed packages.
-      model_type: Type of the vocabulary.
       finetuning_rate: Peak learning rate of fine-tuning.
-      finetuning_epochs: Epochs of fine-tuning.
       train_pairs: Pairs of chronicles to fine-tune on, see `Study.fine_tuned`.
       dev_pairs: Pairs to score the fine-tuned models on.
     """
@@ -173,9 +169,7 @@ class AblationConfig(ReadingConfig):
     )
     scale: Scale = setting("minutes", "Size of models, text and runs.")
     seeds: int | None = setting(
-        None,
-        "Runs of each row; default: from the scale.",
-        bounds="[1, 100]",
+        None, "Runs of each row; default: from the scale.", bounds="[1, 100]"
     )
     vocab_size: int | None = setting(
         None,
@@ -209,12 +203,10 @@ class AblationConfig(ReadingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        both = (self.train is None) == (self.dev is None)
         for name, other in (("train", "dev"), ("dev", "train")):
             require(
-                self,
-                name,
-                (getattr(self, name) is None) == (getattr(self, other) is None),
-                f"given together with {other}, or not at all",
+                self, name, both, f"given together with {other}, or not at all"
             )
 
     @property
@@ -237,15 +229,9 @@ class AblationConfig(ReadingConfig):
         return [] if self.input is None else find_text_files(self.input)
 
     def input_files(self) -> list[TextPath]:
-        """Returns all files that are read.
-
-        Raises:
-          InputError: If a text file does not exist.
-        """
-        tables = [
-            *split_patterns(self.train or ()),
-            *split_patterns(self.dev or ()),
-        ]
+        """Returns all files that are read; texts must exist."""
+        tables = split_patterns(self.train or ())
+        tables += split_patterns(self.dev or ())
         return [*self.text_files(), *map(pathlib.Path, tables)]
 
     def settings(self) -> dict[str, Any]:

@@ -15,15 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from albert_tf.ablation.chronicles import Pair, chronicles, pairs
 from albert_tf.ablation.config import AblationConfig
 from albert_tf.data.create_data import create_pretraining_data
-from albert_tf.data.data_config import (
-    PretrainingDataConfig,
-    SentenceOrder,
-)
-from albert_tf.data.documents import (
-    read_corpus,
-    read_documents,
-    uniform_hash,
-)
+from albert_tf.data.data_config import PretrainingDataConfig, SentenceOrder
+from albert_tf.data.documents import read_corpus, read_documents, uniform_hash
 from albert_tf.data.records import PLATEAU, Records, open_records
 from albert_tf.demo.corpora import write_default_text
 from albert_tf.errors import InputError
@@ -46,12 +39,7 @@ _TRAIN_PAIRS_SEED, _DEV_PAIRS_SEED = 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class StudyData:
-    """Data of the studies in one folder.
-
-    Attributes:
-      config: Settings of the studies.
-      folder: Folder of the studies.
-    """
+    """Data of the studies in one folder."""
 
     config: AblationConfig
     folder: pathlib.Path
@@ -68,11 +56,8 @@ class StudyData:
     def prepare(self, orders: Collection[SentenceOrder]) -> None:
         """Creates the text, vocabulary and records that do not exist yet.
 
-        Args:
-          orders: Sentence orders to create records for.
-
-        Raises:
-          InputError: If the text is too little.
+        The text must be long enough to hold out a part of it. `orders` are the
+        sentence orders of the records.
         """
         scale = self.config.scale_settings
         if not self.text.exists():
@@ -86,8 +71,7 @@ class StudyData:
                     itertools.chain.from_iterable(read_documents(self.text)),
                     new / "spiece",
                     VocabularyConfig(
-                        vocab_size=scale.vocab_size,
-                        model_type=scale.model_type,
+                        vocab_size=scale.vocab_size, model_type=scale.model_type
                     ),
                 )
         missing = [x for x in orders if not self.records(x).exists()]
@@ -134,10 +118,7 @@ class StudyData:
         return chronicles and self.config.input is None
 
     def pair_tables(self) -> tuple[pathlib.Path, pathlib.Path]:
-        """Returns the tables to train and score on pairs of chronicles.
-
-        They are created if they do not exist yet.
-        """
+        """Returns the tables to train and score on pairs of chronicles."""
         scale = self.config.scale_settings
         tables = []
         for name, seed, count in (
@@ -155,16 +136,15 @@ class StudyData:
         """Yields parts of documents up to the scale's amount of text."""
         if self.config.input is not None:
             return documents_of(self.config)
-        scale = self.config.scale_settings
-        if self.has_pairs:
-            return _limited(chronicles(), scale.text_megabytes)
-        folder = self.folder / "default_text"
-        folder.mkdir(exist_ok=True)
-        files = write_default_text(folder)
-        return _limited(
-            (document for file in files for document in read_documents(file)),
-            scale.text_megabytes,
-        )
+        documents = chronicles()
+        if not self.has_pairs:
+            folder = self.folder / "default_text"
+            folder.mkdir(exist_ok=True)
+            files = write_default_text(folder)
+            documents = itertools.chain.from_iterable(
+                map(read_documents, files)
+            )
+        return _limited(documents, self.config.scale_settings.text_megabytes)
 
 
 def _position_accuracy(records: Records) -> float:
@@ -205,11 +185,8 @@ def _limited(
 def choose_vocab_size(config: AblationConfig) -> AblationConfig:
     """Sets the size of the vocabulary by the user's text, if there is one.
 
-    Every character and every word that occurs several times can get a piece,
-    up to the scale's `max_vocab_size`.
-
-    Raises:
-      InputError: If the text cannot be read.
+    Every character and every word that occurs several times can get a piece, up
+    to the scale's `max_vocab_size`.
     """
     if config.input is None or config.vocab_size is not None:
         return config
@@ -234,9 +211,6 @@ def heldout_fraction(documents: Iterable[Sequence[str]]) -> float:
     """Returns the `heldout_fraction` that holds out a fixed share exactly.
 
     A twentieth of the documents, or at least ten of few, but at most a fifth.
-
-    Raises:
-      InputError: If there are fewer than two different documents.
     """
     hashes = sorted(
         {uniform_hash("\n".join(x).encode(), _SPLIT_SEED) for x in documents}

@@ -12,12 +12,7 @@ from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 
 
 def plot_study(result: StudyResult, output: str | os.PathLike[str]) -> None:
-    """Plots the scores that claims are about, of all seeds, and the paper's.
-
-    Args:
-      result: The results of the study.
-      output: Path of the plot; the suffix selects the format.
-    """
+    """Plots the scores that claims are about, of all seeds, and the paper's."""
     pyplot = import_pyplot()
     scores = result.judged_scores
     papers = any(row.paper_scores for row in result.study.rows)

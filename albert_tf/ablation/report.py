@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -39,10 +40,7 @@ _RULES = (
 class Ablation:
     """Results of ablation studies.
 
-    Attributes:
-      scale: Name of the scale.
-      setup: Description of the base model and its training.
-      studies: Results of each study.
+    `setup` is a description of the base model and its training.
     """
 
     scale: str
@@ -58,8 +56,7 @@ class Ablation:
         """Returns the report as Markdown."""
         judged = [
             verdict
-            for verdicts in self.verdicts
-            for verdict in verdicts
+            for verdict in itertools.chain(*self.verdicts)
             if verdict.outcome != "not judged" and not verdict.repeats
         ]
         summary = _RULES
@@ -69,10 +66,7 @@ class Ablation:
                 f"{held} of {len(judged)} findings were reproduced. {summary}"
             )
         head = [f"# Studies at the scale `{self.scale}`", self.setup, summary]
-        sections = [
-            _section(study, verdicts)
-            for study, verdicts in zip(self.studies, self.verdicts, strict=True)
-        ]
+        sections = map(_section, self.studies, self.verdicts)
         return "\n\n".join([*head, *sections]) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -80,12 +74,7 @@ class Ablation:
         return {
             "scale": self.scale,
             "setup": self.setup,
-            "studies": [
-                _study_json(study, verdicts)
-                for study, verdicts in zip(
-                    self.studies, self.verdicts, strict=True
-                )
-            ],
+            "studies": list(map(_study_json, self.studies, self.verdicts)),
         }
 
     def save(self, folder: str | os.PathLike[str]) -> None:

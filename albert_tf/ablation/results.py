@@ -79,8 +79,7 @@ class RowResult:
     def failed_runs(self, score: str) -> int:
         """Returns the number of runs that diverged or are on the plateau.
 
-        Args:
-          score: Name of a score; without one, a run has diverged, too.
+        A run without the score has diverged, too.
         """
         return sum(
             not math.isfinite(scores[MLM_LOSS])
@@ -92,12 +91,7 @@ class RowResult:
 
 @dataclasses.dataclass(frozen=True)
 class StudyResult:
-    """Results of a study.
-
-    Attributes:
-      study: The study.
-      rows: Results of its rows, in order.
-    """
+    """Results of a study and of its rows, in order."""
 
     study: Study
     rows: tuple[RowResult, ...]

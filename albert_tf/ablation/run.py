@@ -28,14 +28,7 @@ ALL = "all"
 
 
 def find_studies(studies: str | Study | Sequence[str | Study]) -> list[Study]:
-    """Looks up studies by name or by the number of the paper's table.
-
-    Args:
-      studies: "sharing", "4", "all", a `Study`, or a sequence of these.
-
-    Raises:
-      InputError: If there is no such study, or two share a name.
-    """
+    """Looks up studies by name, number of the paper's table, or "all"."""
     by_number = {study.table: study for study in STUDIES.values()}
     by_number |= {"13": by_number["12"]}
     del by_number[""]
@@ -140,8 +133,5 @@ def _downstream(
     task = text_task_config(text_task_from_columns(train, columns))
     length = config.scale_settings.max_seq_length
     return Downstream(
-        with_settings(task, {"max_seq_length": length}),
-        train,
-        dev,
-        all_studies,
+        with_settings(task, {"max_seq_length": length}), train, dev, all_studies
     )

@@ -19,7 +19,7 @@ import tensorflow as tf
 from albert_tf.ablation.config import AblationConfig, ScaleSettings
 from albert_tf.ablation.data import StudyData
 from albert_tf.ablation.results import RowResult, StudyResult
-from albert_tf.ablation.stages import Run, Stage, stages_of, training_flops
+from albert_tf.ablation.stages import Run, stages_of, training_flops
 from albert_tf.ablation.study import (
     ABOVE_PLATEAU,
     DOWNSTREAM,
@@ -52,14 +52,10 @@ _NEVER = 10**9
 
 @dataclasses.dataclass(frozen=True)
 class Downstream:
-    """A task to fine-tune pretrained models on.
+    """A task to fine-tune pretrained models on, and its tables.
 
-    Attributes:
-      task: The task.
-      train: Its tables to train on.
-      dev: Those to score on.
-      all_studies: Whether to fine-tune the models of all studies, not only of
-        those with `fine_tuned`.
+    `all_studies` is whether to fine-tune the models of all studies, not only of
+    those with `fine_tuned`.
     """
 
     task: TaskConfig
@@ -70,14 +66,7 @@ class Downstream:
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """Trains and scores the runs in one folder.
-
-    Attributes:
-      config: Settings of the studies.
-      folder: Folder for all runs and scores.
-      data: The data in this folder.
-      downstream: Task to fine-tune models on, if any.
-    """
+    """Trains and scores the runs of studies in one folder."""
 
     config: AblationConfig
     folder: pathlib.Path
@@ -149,7 +138,7 @@ class Runner:
         rows = []
         for row in study.rows:
             own = {run: x for run, x in scores.items() if run.row is row}
-            stages = self._stages(next(iter(own)))
+            stages = stages_of(next(iter(own)), self.scale)
             rows.append(
                 RowResult(
                     name=row.name,
@@ -221,15 +210,12 @@ class Runner:
             self.downstream.all_studies or run.study.fine_tuned
         )
 
-    def _stages(self, run: Run) -> list[Stage]:
-        return stages_of(run, self.scale)
-
     def _name(self, run: Run) -> str:
         """Returns the name of a run, equal for equal runs."""
-        return self._stages(run)[-1].name
+        return stages_of(run, self.scale)[-1].name
 
     def _stage_names(self, run: Run) -> set[str]:
-        return {stage.name for stage in self._stages(run)}
+        return {stage.name for stage in stages_of(run, self.scale)}
 
     def train_run(self, run: Run) -> None:
         """Trains or resumes a run, and writes its scores, NaN if it diverges.
@@ -260,7 +246,7 @@ class Runner:
         """Pretrains a model and returns its scores on held-out text."""
         row = run.row
         scores: dict[str, float] = {}
-        for stage in self._stages(run):
+        for stage in stages_of(run, self.scale):
             keras.utils.clear_session()  # Frees the graphs of earlier runs.
             period = max(1, stage.steps // _CHECKPOINTS_PER_RUN)
             result = pretrain(

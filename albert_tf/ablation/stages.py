@@ -22,13 +22,7 @@ _NO_WEIGHTS = np.empty(0, np.float32)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A row of a study, trained with one seed.
-
-    Attributes:
-      study: The study.
-      row: The row.
-      seed: The seed.
-    """
+    """A row of a study, trained with one seed."""
 
     study: Study
     row: StudyRow
@@ -42,11 +36,8 @@ class Run:
 class Stage:
     """A model in the training of a run: its only one, unless it is grown.
 
-    Attributes:
-      name: Name of the stage's folder, equal for equal stages.
-      model: The architecture.
-      steps: Number of steps.
-      before: Name of the stage whose weights it starts from.
+    `name` is that of the stage's folder, equal for equal stages; `before` that
+    of the stage whose weights it starts from.
     """
 
     name: str
@@ -80,12 +71,7 @@ def stages_of(run: Run, scale: ScaleSettings) -> list[Stage]:
 
 
 def check_stages(row: StudyRow, scale: ScaleSettings) -> None:
-    """Checks that a row's models can be trained, each from the one before.
-
-    Raises:
-      InputError: If a model is invalid, does not fit the records, or cannot
-        grow from the one before.
-    """
+    """Checks that a row's models can be trained, each from the one before."""
     before: Checkpoint | None = None
     for model in row.stages(scale.base):
         name = f"row {row.name!r}"

@@ -184,9 +184,7 @@ WALL_TIME = Study(
             factors={"hidden_size": 0.5},
         ),
         StudyRow(
-            "ALBERT, twice as wide",
-            "ALBERT-xxlarge, 32 h",
-            _average(88.7),
+            "ALBERT, twice as wide", "ALBERT-xxlarge, 32 h", _average(88.7)
         ),
     ),
     claims=(

@@ -16,12 +16,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
-from albert_tf.ablation.results import (
-    TITLES,
-    RowResult,
-    StudyResult,
-    is_better,
-)
+from albert_tf.ablation.results import TITLES, RowResult, StudyResult, is_better
 from albert_tf.ablation.study import MARGINS, MLM_LOSS, StudyClaim
 from albert_tf.errors import counted, import_package
 
@@ -39,7 +34,6 @@ class Verdict:
     """Whether a claim holds for the runs of a study.
 
     Attributes:
-      claim: The claim.
       outcome: "reproduced" or "reversed" if a test says so; "not reproduced" if
         none does, which is no evidence of the contrary; or "not judged".
       evidence: The scores that were compared and the test, in words.
@@ -69,11 +63,7 @@ class _Comparison:
 
 
 def import_scipy_stats() -> types.ModuleType:
-    """Imports scipy's statistics.
-
-    Raises:
-      InputError: If scipy is not installed.
-    """
+    """Imports scipy's statistics, if they are installed."""
     return import_package("scipy.stats", "verdicts of studies")
 
 
@@ -82,12 +72,8 @@ def judge(
 ) -> list[list[Verdict]]:
     """Tests the claims of all studies of a report, as one family.
 
-    Args:
-      results: The studies.
-      judged: Whether the runs are long enough to be judged at all.
-
-    Returns:
-      The verdicts of each study, in the order of its claims.
+    Returns the verdicts of each study, in the order of its claims. `judged` is
+    whether the runs are long enough to be judged at all.
     """
     comparisons: dict[tuple[int, StudyClaim], _Comparison] = {}
     p_values: dict[Hashable, float] = {}

@@ -37,10 +37,6 @@ def plot_runs(
       output: image file to write; its suffix selects the format.
       baselines: label -> accuracy, drawn as dotted lines, such as the result of
         `Records.baselines`.
-
-    Raises:
-      InputError: If there is nothing to draw, the file cannot be written, or
-        matplotlib is not installed.
     """
     pyplot = import_pyplot()
     panels, units = _panels(runs), _units(runs)

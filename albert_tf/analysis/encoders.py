@@ -22,16 +22,9 @@ Model = str | os.PathLike[str] | AlbertModel
 
 @dataclasses.dataclass(frozen=True)
 class NamedEncoder:
-    """An encoder to analyze.
+    """An encoder to analyze, its name in tables and plots, and its tokenizer.
 
-    Attributes:
-      name: name in tables and plots.
-      encoder: the encoder.
-      tokenizer: tokenizer of the encoder.
-
-    Raises:
-      InputError: If the tokenizer has more pieces than the encoder has
-        embeddings.
+    The tokenizer must not have more pieces than the encoder has embeddings.
     """
 
     name: str
@@ -73,10 +66,6 @@ def open_encoders(
       models: a model, several, or name -> model. The default name is that of
         the folder, or its path if names are not unique.
       tokenizer: tokenizer of models that have none.
-
-    Raises:
-      InputError: If a checkpoint cannot be opened, a model has no tokenizer, or
-        its tokenizer has more pieces than it has embeddings.
     """
     if isinstance(models, (str, os.PathLike, AlbertModel)):
         models = [models]

@@ -49,11 +49,8 @@ _MAX_NAMED = 8  # characters in a warning
 def fallback_fonts(figure: Any) -> Iterator[None]:
     """Adds fonts to the texts of a figure, for what their own font lacks.
 
-    If no installed font has a character, one warning recommends a font, in
-    place of matplotlib's for each character.
-
-    Args:
-      figure: a pyplot figure, to be drawn in this context.
+    The figure is to be drawn in this context. If no installed font has a
+    character, one warning recommends a font, in place of matplotlib's for each.
     """
     from matplotlib import font_manager
     from matplotlib.text import Text
@@ -133,11 +130,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def import_pyplot() -> Any:
-    """Imports pyplot with a backend that needs no display.
-
-    Raises:
-      InputError: If matplotlib is not installed.
-    """
+    """Imports pyplot, if it is installed, with a backend without display."""
     matplotlib = import_package("matplotlib", "pictures")
     # A notebook keeps its own backend, which shows figures.
     if "matplotlib.pyplot" not in sys.modules:
@@ -150,16 +143,8 @@ def import_pyplot() -> Any:
 def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
     """Writes a pyplot figure to a file, and closes it.
 
-    An existing file is replaced when the new one is complete.
-
-    Args:
-      figure: the figure.
-      output: image file to write; its suffix selects the format, PNG without
-        one.
-
-    Raises:
-      InputError: If the file cannot be written.
-      StorageError: if the disk is full.
+    An existing file is replaced when the new one is complete. The suffix of
+    `output` selects the format, PNG without one.
     """
     from matplotlib import pyplot
 

@@ -97,11 +97,7 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
 
 
 def parameter_table(configs: Mapping[str, AlbertConfig]) -> str:
-    """Formats parameters by component as a table, with the paper's totals.
-
-    Args:
-      configs: name -> architecture of each row.
-    """
+    """Formats parameters by component as a table, with the paper's totals."""
     names = [field.name for field in dataclasses.fields(ParameterCounts)]
     columns = [*names[:5], "encoder", *names[5:]]
     width = max(20, *map(len, configs))
@@ -129,12 +125,8 @@ def plot_parameters(
 ) -> None:
     """Draws the components of encoders as stacked bars.
 
-    Args:
-      configs: name -> architecture of each bar.
-      output: image file to write; its suffix selects the format.
-
-    Raises:
-      InputError: If the file cannot be written, or matplotlib is not installed.
+    `configs` has the architecture of each bar by its name. The suffix of
+    `output` selects the format.
     """
     pyplot = import_pyplot()
     figure, axis = pyplot.subplots(

@@ -164,12 +164,8 @@ def example_text(
     """Formats an example with marks around each prediction.
 
     `{word}` was replaced by `[MASK]`, `{word=}` was kept, `{word>other}` was
-    replaced by another piece. Padding is left out.
-
-    Args:
-      example: the example.
-      tokenizer: converts ids to text; without one, ids are shown.
-      mask_id: id of `[MASK]`.
+    replaced by another piece. Padding is left out. Without a tokenizer, ids are
+    shown.
     """
     specials = set()
     if tokenizer is not None:
@@ -234,12 +230,7 @@ def plot_records(
 ) -> None:
     """Draws lengths, spans, replacements, sentence order and piece frequencies.
 
-    Args:
-      statistics: result of `analyze_records`.
-      output: image file to write; its suffix selects the format.
-
-    Raises:
-      InputError: If the file cannot be written, or matplotlib is not installed.
+    The suffix of `output` selects the format.
     """
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(

@@ -241,21 +241,16 @@ def analyze_records(
 ) -> RecordStatistics:
     """Computes statistics of pretraining records.
 
-    The records are read and masked once, as in training. Those of a mixture
-    are drawn by the weights of its corpora, some of them more than once. Memory
-    use does not depend on their number.
+    The records are read and masked once, as in training. Those of a mixture are
+    drawn by the weights of its corpora, some of them more than once. Memory use
+    does not depend on their number.
 
     Args:
       records: result of `open_records`; its split is read.
       max_records: number of records to read, from the first; 0 for all.
       num_examples: number of sequences to return as `examples`.
-      tokenizer: tokenizer of records without a manifest. Without one, there are
-        no spans in words and no names of pieces.
-
-    Raises:
-      InputError: If a record has values that cannot be trained on or ids that
-        the tokenizer does not have, or a tokenizer is given for records with a
-        manifest.
+      tokenizer: tokenizer of records without a manifest, and only of these.
+        Without one, there are no spans in words and no names of pieces.
     """
     if tokenizer is not None and records.manifest is not None:
         raise InputError(

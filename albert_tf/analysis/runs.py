@@ -25,12 +25,11 @@ _PAUSE = 10
 
 @dataclasses.dataclass(frozen=True)
 class LogLine:
-    """One line of the log.
+    """One line of the log, with its finite metrics.
 
     Attributes:
       step: number of updates.
       split: "train", "eval" or another split.
-      values: finite metrics by name.
       seconds: running time of the run, without pauses.
       tokens: number of real tokens trained on; None if unknown.
     """
@@ -59,13 +58,10 @@ class RunLog:
     def points(
         self, split: str, metric: str, unit: str
     ) -> list[tuple[float, float]]:
-        """Returns the points (x, y) of a curve in order.
+        """Returns the points (x, y) of a metric's curve in order.
 
-        Args:
-          split: split of the log.
-          metric: metric on the y axis.
-          unit: x axis: "step", "seconds" or "tokens". Lines without a value for
-            it are left out.
+        `unit` of the x axis is "step", "seconds" or "tokens". Lines without a
+        value for it are left out.
         """
         points = [
             (getattr(line, unit), line.values[metric])
@@ -79,9 +75,6 @@ def read_runs(run_dirs: Sequence[str | os.PathLike[str]]) -> list[RunLog]:
     """Reads the logs of runs.
 
     A run's name is that of its folder, or its path if names are not unique.
-
-    Raises:
-      InputError: If a folder has no metrics.
     """
     paths = [os.fspath(path).rstrip("/") for path in run_dirs]
     names = [os.path.basename(path) for path in paths]
@@ -220,13 +213,9 @@ def run_table(
 ) -> str:
     """Formats the latest and the best scores of runs as a table.
 
-    Args:
-      runs: result of `read_runs`.
-      baselines: label -> accuracy of guessing.
-
-    Returns:
-      A table with rows for each run: the latest held-out scores, the best score
-      of each metric at any step, and the latest training means.
+    It has rows for each run: the latest held-out scores, the best score of each
+    metric at any step, and the latest training means. `baselines` are label ->
+    accuracy of guessing.
     """
     names = {name for run in runs for x in run.lines for name in x.values}
     metrics = [*score_names(runs), *(x for x in _TASK_SCORES if x in names)]

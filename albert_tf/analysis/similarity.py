@@ -111,14 +111,14 @@ class SimilarityReport:
         for layer in range(max(x.num_layers for x in self.models)):
             rows.append([f"{layer + 1}"])
             for x in self.models:
+                cells = [""] * 3
                 if layer < x.num_layers:
-                    rows[-1] += [
+                    cells = [
                         f"{x.distance[layer]:.2f}",
                         f"{x.cosine[layer]:.3f}",
                         f"{x.angle[layer]:.1f}",
                     ]
-                else:
-                    rows[-1] += [""] * 3
+                rows[-1] += cells
         tables = [markdown_table(header, rows)]
         if any(x.iterated for x in self.models):
             tables.append(self._iteration_table())
@@ -127,26 +127,15 @@ class SimilarityReport:
     def _iteration_table(self) -> str:
         header = ["last layer applied further", "iterations", "L2 of the step"]
         header += ["of the norm", "settled", "oscillating", "moving on"]
-        rows = [
-            [
-                f"{x.name} (sharing {x.sharing})",
-                f"{n}",
-                f"{x.distance[n - 1]:.2f}",
-                f"{x.distance[n - 1] / x.norm[n]:.1%}",
-                *shares,
-            ]
-            for x in self.models
-            for n, shares in (
-                (x.num_layers, [""] * 3),
-                (
-                    len(x.distance),
-                    [
-                        f"{share:.0%}"
-                        for share in (x.settled, x.oscillating, x.moving)
-                    ],
-                ),
-            )
-        ]
+        rows = []
+        for x in self.models:
+            shares = [f"{n:.0%}" for n in (x.settled, x.oscillating, x.moving)]
+            last = len(x.distance)
+            for n, cells in ((x.num_layers, [""] * 3), (last, shares)):
+                step = x.distance[n - 1]
+                numbers = [f"{n}", f"{step:.2f}", f"{step / x.norm[n]:.1%}"]
+                name = f"{x.name} (sharing {x.sharing})"
+                rows.append([name, *numbers, *cells])
         return markdown_table(header, rows)
 
     def plot(self, output: str | os.PathLike[str]) -> None:

@@ -24,7 +24,6 @@ TAKES_ARGUMENTS = True
 
 def main(flags: CommandFlags) -> None:
     """Runs the studies named by the arguments."""
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.ablation.run import ablate
 
     config = flags.build(AblationConfig)

@@ -25,11 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.analysis.activation_memory import training_memory
-from albert_tf.analysis.parameters import (
-    BERT,
-    parameter_table,
-    plot_parameters,
-)
+from albert_tf.analysis.parameters import BERT, parameter_table, plot_parameters
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.config import AlbertConfig, named_config, parse_overrides
 from albert_tf.errors import InputError
@@ -156,6 +152,8 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(AnalyzeFlags)
     subject, *names = flags.arguments or [""]
     _check_subject(subject, flags)
+    if given.output is not None:
+        check_not_input(given.output, names)
     if subject == "parameters":
         _print_parameters(_configs(names, given), given)
     elif subject == "memory":
@@ -176,6 +174,8 @@ def main(flags: CommandFlags) -> None:
             "[CONFIG...]`, `run DIR...`, `data PATH...`, `similarity MODEL...` "
             "or `attention MODEL --text=...`"
         )
+    if given.output is not None and not given.json:
+        print(f"wrote {given.output}")
 
 
 def _check_subject(subject: str, flags: CommandFlags) -> None:
@@ -201,9 +201,6 @@ def _configs(
 
 
 def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
-    if given.output is not None:
-        check_not_input(given.output, folders)
-    # Imported here, as matplotlib and TensorFlow take seconds.
     import_tensorflow()
     from albert_tf.analysis.curves import plot_runs
     from albert_tf.analysis.runs import read_runs, run_table
@@ -216,11 +213,9 @@ def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
     print(run_table(runs, known), flush=True)
     if given.output is not None:
         plot_runs(runs, given.output, known)
-        print(f"wrote {given.output}")
 
 
 def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
-    # Imported here, as matplotlib and TensorFlow take seconds.
     import_tensorflow()
     from albert_tf.analysis.record_report import (
         examples_text,
@@ -239,7 +234,7 @@ def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
     records = open_records(paths, given.split)
     if given.output is not None:
         files = [file.path for file in records.files[records.split]]
-        check_not_input(given.output, [*paths, *files])
+        check_not_input(given.output, files)
     statistics = analyze_records(
         records,
         max_records=given.max_records,
@@ -251,8 +246,6 @@ def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
     print(record_table(statistics))
     if statistics.examples:
         print(f"\n{examples_text(statistics)}")
-    if given.output is not None:
-        print(f"wrote {given.output}")
 
 
 def _print_memory(
@@ -299,12 +292,9 @@ def _print_parameters(
     print(parameter_table(configs))
     if given.output is not None:
         plot_parameters(configs, given.output)
-        print(f"wrote {given.output}")
 
 
 def _print_similarity(models: Sequence[str], given: AnalyzeFlags) -> None:
-    if given.output is not None:
-        check_not_input(given.output, models)
     texts = list(itertools.islice(_texts(given), given.max_texts))
     import_tensorflow()
     from albert_tf.analysis.similarity import analyze_similarity
@@ -341,8 +331,6 @@ def _texts(given: AnalyzeFlags) -> Iterator[str]:
 def _print_attention(model: str, given: AnalyzeFlags) -> None:
     if given.text is None:
         raise InputError("analyze attention needs --text=...")
-    if given.output is not None:
-        check_not_input(given.output, [model])
     layers = _numbers("layers", given.layers)
     heads = _numbers("heads", given.heads)
     import_tensorflow()
@@ -382,7 +370,5 @@ def _print_report(report: Any, given: AnalyzeFlags) -> None:
         report.plot(given.output)
     if given.json:
         print(json.dumps(report.to_dict()))
-        return
-    print(report.table())
-    if given.output is not None:
-        print(f"wrote {given.output}")
+    else:
+        print(report.table())

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 #   CONFIGS: dataclasses whose described fields are the flags,
 #   DEFAULTS: optional, defaults that differ from those of the fields, by flag,
 #   TAKES_ARGUMENTS: optional, whether there are positional arguments,
-#   main(flags): runs the command.
+#   main(flags): runs the command. It imports what takes seconds, such as
+#     TensorFlow, for which help and flag errors need not wait.
 COMMANDS = {
     "train-vocab": "train a vocabulary on your text",
     "create-data": "make pretraining records from text",
@@ -55,11 +56,7 @@ def command_flags(command: str) -> CommandFlags:
 
 
 def recipe_names(command: str = "*") -> list[str]:
-    """Returns the names of the packaged recipes, such as "finetune/sst2".
-
-    Args:
-      command: the command whose recipes to return. "*" for all.
-    """
+    """Returns the names of recipes of a command, such as "finetune/sst2"."""
     return sorted(
         f"{folder.name}/{file.name.removesuffix('.flags')}"
         for folder in _recipe_folder().iterdir()

@@ -33,8 +33,7 @@ def main(flags: CommandFlags) -> None:
 def _parser(any_file: Any) -> argparse.ArgumentParser:
     """Returns an argparse parser of all commands, as shtab needs it.
 
-    Args:
-      any_file: shtab's marker for values that may be paths.
+    `any_file` is shtab's marker for values that may be paths.
     """
     parser = argparse.ArgumentParser(prog="albert")
     parser.add_argument("--version", action="store_true", help="Print versions")

@@ -19,7 +19,6 @@ CONFIGS = (ConvertConfig,)
 
 def main(flags: CommandFlags) -> None:
     """Converts a checkpoint and prints a report."""
-    # Imported here, so that help and flag errors do not wait for NumPy.
     from albert_tf.interop.convert import convert
 
     config = flags.build(ConvertConfig)

@@ -19,7 +19,6 @@ CONFIGS = (ConvertDataConfig,)
 
 def main(flags: CommandFlags) -> None:
     """Writes the arrays, and says how many examples there are."""
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.data.convert_records import convert_records
 
     config = flags.build(ConvertDataConfig)

@@ -79,7 +79,6 @@ DEFAULTS = {"num_workers": os.cpu_count() or 1}
 
 def main(flags: CommandFlags) -> None:
     """Creates the data and prints a summary."""
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.data.create_data import create_pretraining_data
     from albert_tf.data.manifest import read_manifest
     from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer

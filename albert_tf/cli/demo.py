@@ -17,7 +17,6 @@ CONFIGS = (DemoConfig,)
 
 def main(flags: CommandFlags) -> None:
     """Runs the demo."""
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.demo.chain import run_demo
 
     run_demo(flags.build(DemoConfig))

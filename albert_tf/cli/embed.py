@@ -42,8 +42,7 @@ class EmbedFlags(TextLinesFlags):
     )
     normalize: bool = setting(True, "Scale vectors to length 1.")
     precision: Precision = setting(
-        "float32",
-        "Precision of the computation by Keras; vectors are float32.",
+        "float32", "Precision of the computation by Keras; vectors are float32."
     )
 
 

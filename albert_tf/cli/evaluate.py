@@ -56,7 +56,6 @@ def main(flags: CommandFlags) -> None:
     if given.checkpoints is not None:
         _score_checkpoints(given, given.checkpoints)
         return
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.finetuning.evaluate import evaluate_with_gain
     from albert_tf.finetuning.results import with_null
 
@@ -78,7 +77,6 @@ def main(flags: CommandFlags) -> None:
 
 def _score_checkpoints(given: EvaluateFlags, checkpoints: str) -> None:
     """Prints the scores of checkpoints of pretraining runs."""
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.data.records import open_records
     from albert_tf.finetuning.results import with_null
     from albert_tf.objectives.registry import load_objective_module
@@ -119,12 +117,12 @@ def print_score_table(
 ) -> None:
     """Prints a row for each checkpoint as soon as it is evaluated.
 
-    Runs of different objectives have different metrics: a new heading follows
-    where they change.
+    Runs of different objectives have different metrics: a new heading, with the
+    baselines below, follows where they change.
 
     Args:
       scored: path and scores of each checkpoint, from `evaluate_checkpoints`.
-      baselines: result of `Records.baselines`, printed below each heading.
+      baselines: result of `Records.baselines`.
       width: width of the paths, in characters.
     """
     from albert_tf.analysis.runs import baseline_rows

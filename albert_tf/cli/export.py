@@ -53,7 +53,6 @@ def main(flags: CommandFlags) -> None:
         missing = "model" if given.model is None else "output"
         raise InputError(f"--{missing} is required, except with --check")
     config = flags.build(ExportConfig)
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.exporting.export import export
 
     export(config)

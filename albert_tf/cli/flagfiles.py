@@ -18,16 +18,8 @@ def expand_flagfiles(arguments: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Replaces flagfiles in arguments by the flags they contain.
 
     Unlike in absl, it is an error if a flagfile is a pipe, a device or huge, or
-    if it includes itself, possibly through others.
-
-    Args:
-      arguments: arguments of a command line.
-
-    Yields:
-      Each argument, and the flagfile that it comes from, or "".
-
-    Raises:
-      InputError: if a flagfile cannot be read.
+    if it includes itself, possibly through others. Yields each argument, and
+    the flagfile that it comes from, or "".
     """
     yield from _expand(arguments, (), [])
 
@@ -37,11 +29,8 @@ def _expand(
 ) -> Iterator[tuple[str, str]]:
     """Expands the lines of a flagfile.
 
-    Args:
-      arguments: the lines.
-      within: the flagfile that has these lines, last, and those that include
-        it.
-      opened: all flagfiles so far, to which others are appended.
+    `within` are the flagfile that has these lines, last, and those that include
+    it. Others are appended to `opened`, all flagfiles so far.
     """
     rest = iter(arguments)
     file = within[-1] if within else ""

@@ -33,16 +33,12 @@ class CommandFlags:
     """
 
     def __init__(
-        self,
-        *configs: type,
-        defaults: Mapping[str, Any] | None = None,
+        self, *configs: type, defaults: Mapping[str, Any] | None = None
     ):
-        """Defines the flags.
+        """Defines the flags: the described fields of dataclasses.
 
-        Args:
-          *configs: dataclasses whose described fields become flags. A field
-            that several of them define is one flag.
-          defaults: defaults that differ from those of the fields, by flag.
+        A field that several of them define is one flag. `defaults`, by flag,
+        take precedence over those of the fields.
         """
         self.arguments: list[str] = []
         self._values = flags.FlagValues()
@@ -92,12 +88,7 @@ class CommandFlags:
         flags.DEFINE_flag(flag, flag_values=self._values, module_name=_MODULE)
 
     def parse(self, command: str, arguments: Sequence[str]) -> None:
-        """Parses a command line, including flagfiles.
-
-        Raises:
-          InputError: if a flag is unknown, renamed, invalid or missing, or if a
-            flagfile cannot be read.
-        """
+        """Parses a command line, including flagfiles."""
         located = list(expand_flagfiles(arguments))
         expanded = [argument for argument, _ in located]
         try:
@@ -148,11 +139,9 @@ class CommandFlags:
         return f"unknown flag --{name}{hint}"
 
     def build(self, config: type[Config], **others: Any) -> Config:
-        """Creates a config from the values of the flags.
+        """Creates a config, one of those that define flags, from their values.
 
-        Args:
-          config: one of the classes that define the flags.
-          **others: values of fields that are not flags.
+        `others` are the values of fields that are not flags.
         """
         values = {}
         for declared in settings_of(config):
@@ -186,13 +175,8 @@ class CommandFlags:
         A flag replaces its alternatives in recipes and flagfiles before it;
         they get their defaults. A flag whose default means that it is not set
         (0 or None) can be set to it beside the others, and so can any flag in a
-        flagfile, since those of runs list all defaults.
-
-        Args:
-          *names: the flags.
-
-        Raises:
-          InputError: if two of them are given in the same place.
+        flagfile, since those of runs list all defaults. Two of them in the same
+        place are an `InputError`.
         """
         given = [
             name
@@ -231,11 +215,9 @@ class CommandFlags:
 
     def help(self) -> str:
         """Returns the help of all flags, by group."""
-        groups: dict[str, list[str]] = collections.defaultdict(list)
-        for title in ("", *GROUPS):
-            groups[title] = []
+        groups: dict[str, list[str]] = {title: [] for title in ("", *GROUPS)}
         for name, declared in self.settings.items():
-            groups[declared.description.group].append(name)
+            groups.setdefault(declared.description.group, []).append(name)
         lines: list[str] = []
         for title, group in groups.items():
             if group:
@@ -291,10 +273,8 @@ def _parser(declared: Setting | None) -> Callable[[str], Any]:
         return lambda text: " ".join(text.splitlines())
     if declared.choices:
         return lambda text: _choice(text, declared)
-    if declared.type is int:
-        return _integer
-    if declared.type is float:
-        return _number
+    if declared.type in _NUMBERS:
+        return lambda text: _number(text, declared.type)
     if _is_list(declared.type):
         return flags.ListParser().parse
     return str
@@ -314,18 +294,14 @@ def _choice(text: str, declared: Setting) -> str:
     raise ValueError(f"must be one of {', '.join(declared.named_choices)}")
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError("must be an integer") from None
+_NUMBERS = {int: "an integer", float: "a number"}
 
 
-def _number(text: str) -> float:
+def _number(text: str, kind: Any) -> int | float:
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
-        raise ValueError("must be a number") from None
+        raise ValueError(f"must be {_NUMBERS[kind]}") from None
 
 
 def _is_list(annotation: Any) -> bool:
@@ -342,14 +318,10 @@ def _text(default: Any) -> str:
 
 
 def require_flags(needed: Mapping[str, Sequence[str]], config: Any) -> None:
-    """Checks flags that require other flags.
+    """Checks flags that require at least one of others.
 
-    Args:
-      needed: the fields of which each field requires at least one.
-      config: dataclass whose fields are None if a flag is not given.
-
-    Raises:
-      InputError: if a flag is given without any that it requires.
+    `needed` has their fields, which are None in `config` if a flag is not
+    given.
     """
     for name, others in needed.items():
         if getattr(config, name) is None:

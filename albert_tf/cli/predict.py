@@ -120,23 +120,15 @@ class PredictFlags(ResultsFlags, SourceConfig):
     @property
     def columns(self) -> dict[str, str | int]:
         """The columns given by flags, by role."""
-        columns = {
-            "text": self.text_column,
-            "pair": self.pair_column,
-            "label": self.label_column,
-            "id": self.id_column,
-        }
-        return {name: x for name, x in columns.items() if x not in (None, "")}
+        roles = ("text", "pair", "label", "id")
+        columns = {x: getattr(self, f"{x}_column") for x in roles}
+        return {role: x for role, x in columns.items() if x not in (None, "")}
 
     @property
     def texts(self) -> dict[str, str]:
         """The texts given by flags, by flag."""
-        texts = {
-            "text": self.text,
-            "pair": self.pair,
-            "question": self.question,
-            "context": self.context,
-        }
+        names = ("text", "pair", "question", "context")
+        texts = {name: getattr(self, name) for name in names}
         return {name: x for name, x in texts.items() if x is not None}
 
 
@@ -152,7 +144,6 @@ def main(flags: CommandFlags) -> None:
     if given.output is not None:
         check_not_input(given.output, _inputs(given, models))
         output_format(given.output, given.format, "tsv")
-    # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
     given.load_task_module()
     from albert_tf.finetuning.model_folder import open_model_folders

@@ -22,7 +22,6 @@ CONFIGS = (PretrainConfig,)
 
 def main(flags: CommandFlags) -> None:
     """Pretrains a model and prints a summary."""
-    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.pretraining.summary import end_summary
     from albert_tf.pretraining.train import pretrain
 

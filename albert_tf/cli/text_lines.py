@@ -66,14 +66,8 @@ class TextLinesFlags(ResultsFlags):
 def texts_of(given: TextLinesFlags, *, array: bool = False) -> Iterable[str]:
     """Returns the input texts; lines are read lazily.
 
-    Args:
-      given: the flags.
-      array: whether the output is not in one of the formats, but an array.
-
-    Raises:
-      InputError: if both --text and --input are given, if the input does not
-        exist, is empty or is not UTF-8, or if the output would overwrite it or
-        has an unknown extension.
+    The flags must fit each other and the files. `array` is whether the output
+    is not in one of the formats, but an array.
     """
     if given.text is not None and given.input is not None:
         raise InputError("give either --text or --input")
@@ -98,14 +92,10 @@ def _stop(location: str, problem: str) -> NoReturn:
 def standard_input_lines(
     report: Callable[[str, str], None],
 ) -> Iterator[str | None]:
-    """Yields the lines of standard input, without their ends.
+    """Yields the lines of standard input, of which there must be one.
 
-    Args:
-      report: takes the location of a line that is not UTF-8, and the problem.
-        If it returns, None is yielded for the line.
-
-    Raises:
-      InputError: if there is no line.
+    `report` takes the location of a line that is not UTF-8, and the problem. If
+    it returns, None is yielded for the line.
     """
     return _decoded(sys.stdin.buffer, STANDARD_INPUT, report)
 
@@ -128,11 +118,8 @@ def write_results(
 ) -> None:
     """Writes results to a file, or prints each as soon as it is available.
 
-    Args:
-      results: a JSON value and rows of a table, of which the format of the
-        output determines one, for each text.
-      given: the flags.
-      default: format of standard output.
+    `results` has a JSON value and rows of a table for each text; the format, by
+    default that of standard output, determines which of them is written.
     """
     form = output_format(given.output, given.format, default)
     with contextlib.ExitStack() as stack:

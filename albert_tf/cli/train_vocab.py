@@ -23,11 +23,7 @@ from albert_tf.data.documents import (
     uniform_hash,
 )
 from albert_tf.data.mixture import find_corpus_files, parse_corpora
-from albert_tf.data.text_files import (
-    TextPath,
-    find_text_files,
-    sample_blocks,
-)
+from albert_tf.data.text_files import TextPath, find_text_files, sample_blocks
 from albert_tf.errors import InputError
 from albert_tf.files import (
     check_not_input,

@@ -35,12 +35,9 @@ class UnpackedArchive:
     def __init__(self, path: str | os.PathLike[str]):
         """Unpacks an archive with tarfile's `data` filter.
 
-        The archive is read to its end, where gzip stores the checksum.
-
-        Raises:
-          InputError: if the archive is damaged, expands to many times its size,
-            or contains links, devices, sparse files or paths outside of the
-            folder.
+        It is read to its end, where gzip stores the checksum. An archive that
+        is damaged, expands to many times its size, or contains links, devices,
+        sparse files or paths outside of the folder is an `InputError`.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="albert_tf-")
         root = pathlib.Path(self._temporary.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from albert_tf.errors import InputError
 
@@ -30,22 +30,19 @@ def canonical_names(
     are detected from the word embeddings. `layer_normalization` becomes
     `LayerNorm`. Names that are not in the table are kept.
 
-    Args:
-      system: one of `interop.names.FORMATS`, or `OURS`.
-      names: the tensor names in the checkpoint.
-      source: the checkpoint's name in error messages.
-
-    Returns:
-      Canonical name -> name in the checkpoint.
-
     Raises:
       InputError: if there is not exactly one table of word embeddings, if two
-        names have the same canonical name, or if the LayerNorms are not
-        shared between layers.
+        names have the same canonical name, or if the LayerNorms are not shared
+        between layers.
     """
     if system not in _ANCHORS:
         return {name: name for name in names}
-    spelled = _normalize_spelling(system, names, source)
+    names = sorted(names)
+    spelled = _renamed(
+        dict(zip(names, names, strict=True)),
+        _spelling(system, names, source),
+        source,
+    )
     root, separator, anchor = _ANCHORS[system]
     found = [
         name
@@ -61,45 +58,41 @@ def canonical_names(
         )
     prefix = found[0].removesuffix(anchor)
     outer = prefix.removesuffix(root)
-    canonical: dict[str, str] = {}
-    for name, original in spelled.items():
+
+    def canonical(name: str) -> str:
         inside = name.removeprefix(prefix)
         is_encoder = not root or inside.split(separator)[0] in _ENCODER
         if name.startswith(prefix) and is_encoder:
-            ours = root + inside
-        else:
-            ours = name.removeprefix(outer)
-        if ours in canonical:
-            raise _duplicate_error(source, ours, original, canonical[ours])
-        canonical[ours] = original
-    return canonical
+            return root + inside
+        return name.removeprefix(outer)
+
+    return _renamed(spelled, canonical, source)
 
 
-def _duplicate_error(
-    source: str, ours: str, one: str, other: str
-) -> InputError:
-    return InputError(f"{source}: {one} and {other} are both the tensor {ours}")
-
-
-def _normalize_spelling(
-    system: str, names: Iterable[str], source: str
+def _renamed(
+    names: Mapping[str, str], rename: Callable[[str], str], source: str
 ) -> dict[str, str]:
-    """Returns current spelling -> name, sorted by name."""
-    names = sorted(names)
+    """Renames the keys, which must stay different."""
+    renamed: dict[str, str] = {}
+    for name, original in names.items():
+        ours = rename(name)
+        if ours in renamed:
+            raise InputError(
+                f"{source}: {original} and {renamed[ours]} are both the tensor "
+                f"{ours}"
+            )
+        renamed[ours] = original
+    return renamed
+
+
+def _spelling(
+    system: str, names: list[str], source: str
+) -> Callable[[str], str]:
+    """Returns a function from the spelling of a release to the current one."""
     if system == "google":
         _check_norms_are_shared(names, source)
-        spell = _layer_norm_spelling(names)
-    elif system == "model_garden":
-        spell = _model_garden_spelling
-    else:
-        spell = str
-    spelled: dict[str, str] = {}
-    for name in names:
-        ours = spell(name)
-        if ours in spelled:
-            raise _duplicate_error(source, ours, name, spelled[ours])
-        spelled[ours] = name
-    return spelled
+        return _layer_norm_spelling(names)
+    return _model_garden_spelling if system == "model_garden" else str
 
 
 def _check_norms_are_shared(names: list[str], source: str) -> None:

@@ -77,10 +77,9 @@ class Checkpoint:
       arrays: variable path -> float32 array, read on access.
       objective_arrays: the same, of the heads of a pretraining objective that
         no other system has, such as a generator.
-      objective: the pretraining objective, `objective` and
-        `objective_settings` as in `run.json`; empty if it is not known.
+      objective: the pretraining objective, `objective` and `objective_settings`
+        as in `run.json`; empty if it is not known.
       head: settings of the task head.
-      vocabulary: the tokenizer.
       source: the path it was read from.
       folder: the folder whose other files say how the model is used, such as
         `task.json` or the pooling of sentence-transformers; None if its format
@@ -128,15 +127,12 @@ class Checkpoint:
     ) -> Iterator[tuple[str, np.ndarray]]:
         """Yields the tensors under another system's names and in its layouts.
 
-        If the model has no embedding projection but the system requires one,
-        an identity projection is added.
+        If the model has no embedding projection but the system requires one, an
+        identity projection is added.
 
         Args:
           system: one of `interop.names.FORMATS`.
           on_tensor: called after each tensor of the checkpoint.
-
-        Yields:
-          Pairs of a name and an array.
         """
         config, components = self.config, set(self.components)
         if system in ALWAYS_PROJECTS:
@@ -198,12 +194,7 @@ class OpenOptions:
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
-    """Variable path -> array, read anew on each access.
-
-    Args:
-      paths: the keys.
-      read: returns the array of a path.
-    """
+    """Variable path -> array, read anew on each access."""
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], np.ndarray]):
         self._paths = dict.fromkeys(paths)
@@ -236,12 +227,9 @@ def folder_vocabulary(
 ) -> Vocabulary:
     """Loads the tokenizer in a checkpoint's folder.
 
-    Args:
-      folder: the checkpoint's folder.
-      system: "huggingface", whose files include the tokenizer's settings, or
-        "google", whose settings are those of the original code.
-      do_lower_case: for "google", whether text is lower-cased; its files do not
-        say.
+    `system` is "huggingface", whose files include the tokenizer's settings, or
+    "google", whose settings are those of the original code. Its files do not
+    say whether text is lower-cased.
     """
     folder = pathlib.Path(folder)
     try:

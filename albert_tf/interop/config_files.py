@@ -28,9 +28,6 @@ _HF_ACTIVATIONS = {
 }
 _TO_HF_ACTIVATION = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
 
-# Fields that only this library has, with the values that all others mean.
-_VARIANTS = {"sharing": "all"}
-
 # Defaults of Hugging Face's AlbertConfig, the xxlarge model.
 _HF_DEFAULTS = AlbertConfig().to_dict() | {
     "hidden_size": 4096,
@@ -38,7 +35,7 @@ _HF_DEFAULTS = AlbertConfig().to_dict() | {
     "intermediate_size": 16384,
     "hidden_act": "gelu_new",
 }
-for _name in ("project_equal_sizes", *_VARIANTS):
+for _name in ("project_equal_sizes", "sharing"):
     del _HF_DEFAULTS[_name]
 
 # `model_type` of models that transformers must not open as ALBERT.
@@ -83,11 +80,9 @@ def config_from_huggingface(
 ) -> AlbertConfig:
     """Translates the `config.json` of transformers or `save_pretrained`.
 
-    Keys that do not describe the architecture are ignored.
-
-    Raises:
-      InputError: if a value is invalid, or asks for a variant of the model that
-        is not supported, such as relative position embeddings.
+    Keys that do not describe the architecture are ignored. Variants of the
+    model that are not supported, such as relative positions, are an
+    `InputError`.
     """
     kind = typed(values, "model_type", str, "albert", source)
     if kind not in ("albert", OUR_MODEL_TYPE):
@@ -106,9 +101,8 @@ def config_from_huggingface(
             f"{', '.join(_HF_ACTIVATIONS)}"
         )
     known["hidden_act"] = _HF_ACTIVATIONS[act]
-    ours = (*_VARIANTS, "trained_positions")
+    ours = ("sharing", "trained_positions", *INERT_KEYS)
     known |= {k: values[k] for k in ours if k in values}
-    known |= {k: values[k] for k in INERT_KEYS if k in values}
     return AlbertConfig.from_dict(known, source=source)
 
 
@@ -138,11 +132,7 @@ def head_from_huggingface(
 
 
 def check_dropout(rate: float | None, key: str, source: str) -> float:
-    """Returns a head's dropout rate; 0.1 for None.
-
-    Raises:
-      InputError: if the rate is not in [0, 1).
-    """
+    """Returns a head's dropout rate, which is in [0, 1); 0.1 for None."""
     if rate is not None and not 0 <= rate < 1:
         raise InputError(f"{source}: {key}={rate} must be in [0, 1)")
     return 0.1 if rate is None else float(rate)
@@ -173,9 +163,9 @@ def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
     values["model_type"] = "albert"
     if config.trained_positions is not None:
         values["trained_positions"] = config.trained_positions
-    if variants := _variants(config):
+    if config.sharing != "all":
         values["model_type"] = OUR_MODEL_TYPE
-        values |= variants
+        values["sharing"] = config.sharing
         # For another model type, transformers' AlbertModel only warns and
         # initializes the weights it does not find. It loads the weights file
         # that this key names, and fails as there is none.
@@ -184,26 +174,14 @@ def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
 
 
 def config_to_google(config: AlbertConfig) -> dict[str, Any]:
-    """Translates a config to the keys of Google's `albert_config.json`.
-
-    Raises:
-      InputError: if Google's code does not support the architecture.
-    """
-    _raise_if_any(
+    """Translates a config to the keys of Google's `albert_config.json`."""
+    _check_supported(
         "Google's code",
         config,
-        {
-            f"hidden_act={config.hidden_act!r}": (
-                config.hidden_act == "gelu_erf"
-            ),
-            f"layer_norm_eps={config.layer_norm_eps}": (
-                config.layer_norm_eps != 1e-12
-            ),
-            "project_equal_sizes=True": (
-                config.has_embedding_projection
-                and config.embedding_size == config.hidden_size
-            ),
-        },
+        hidden_act=config.hidden_act == "gelu_erf",
+        layer_norm_eps=config.layer_norm_eps != 1e-12,
+        project_equal_sizes=config.has_embedding_projection
+        and config.embedding_size == config.hidden_size,
     )
     values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
     del values["layer_norm_eps"]
@@ -217,11 +195,7 @@ def config_to_google(config: AlbertConfig) -> dict[str, Any]:
 def config_from_keras_hub(
     values: Mapping[str, Any], source: str
 ) -> AlbertConfig:
-    """Translates the arguments of KerasHub's `AlbertBackbone`.
-
-    Raises:
-      InputError: if an argument is missing or invalid.
-    """
+    """Translates the arguments of KerasHub's `AlbertBackbone`."""
     needed = [k for k in _KERAS_HUB_NAMES if k not in _KERAS_HUB_OPTIONAL]
     missing = [k for k in needed if k not in values]
     if missing:
@@ -244,41 +218,33 @@ def config_from_keras_hub(
 
 
 def config_to_keras_hub(config: AlbertConfig) -> dict[str, Any]:
-    """Translates a config to the arguments of KerasHub's `AlbertBackbone`.
-
-    Raises:
-      InputError: if KerasHub does not support the architecture.
-    """
+    """Translates a config to the arguments of KerasHub's `AlbertBackbone`."""
     rates = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
-    _raise_if_any(
+    if rates[0] != rates[1]:
+        raise InputError(
+            f"KerasHub does not support two dropout rates, hidden {rates[0]} "
+            f"and attention {rates[1]}"
+        )
+    _check_supported(
         "KerasHub",
         config,
-        {
-            f"hidden_act={config.hidden_act!r}": (
-                config.hidden_act != "gelu_tanh"
-            ),
-            f"layer_norm_eps={config.layer_norm_eps}": (
-                config.layer_norm_eps != 1e-12
-            ),
-            f"two dropout rates, hidden {rates[0]} and attention {rates[1]}": (
-                rates[0] != rates[1]
-            ),
-        },
+        hidden_act=config.hidden_act != "gelu_tanh",
+        layer_norm_eps=config.layer_norm_eps != 1e-12,
     )
     values = config.to_dict()
     theirs = {k: values[ours] for k, ours in _KERAS_HUB_NAMES.items()}
     return {**theirs, "dropout": rates[0]}
 
 
-def _variants(config: AlbertConfig) -> dict[str, Any]:
-    values = {name: getattr(config, name) for name in _VARIANTS}
-    return {k: x for k, x in values.items() if x != _VARIANTS[k]}
-
-
-def _raise_if_any(
-    system: str, config: AlbertConfig, unsupported: Mapping[str, bool]
+def _check_supported(
+    system: str, config: AlbertConfig, **unsupported: bool
 ) -> None:
-    found = [setting for setting, is_used in unsupported.items() if is_used]
-    found += [f"{name}={value!r}" for name, value in _variants(config).items()]
+    """Raises an `InputError` about fields with values that are unsupported."""
+    unsupported["sharing"] = config.sharing != "all"
+    found = [
+        f"{name}={getattr(config, name)!r}"
+        for name, is_unsupported in unsupported.items()
+        if is_unsupported
+    ]
     if found:
         raise InputError(f"{system} does not support {', '.join(found)}")

@@ -63,9 +63,7 @@ _DROPPABLE = ("tokenizer", "pooler", *HEADS, _OBJECTIVE, _POOLING)
 
 @takes(ConvertConfig)
 def convert(
-    config: ConvertConfig,
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    config: ConvertConfig, *, progress: Callable[[int, int], None] | None = None
 ) -> Checkpoint:
     """Converts a checkpoint to another format.
 
@@ -151,11 +149,8 @@ def _unsupported(
 ) -> list[str]:
     """Describes what Google's and KerasHub's formats cannot store.
 
-    Args:
-      checkpoint: the checkpoint; settings that have their defaults do not
-        count.
-      to: the format.
-      files: the `_companion_files`.
+    Settings that have their defaults do not count. `files` are the
+    `_companion_files`.
     """
     config, head, lost = checkpoint.config, checkpoint.head, []
     if config.trained_positions is not None:
@@ -191,11 +186,8 @@ def _companion_files(
     """Returns the files that say how a model is used, by their relative paths.
 
     They are the task of a fine-tuned model, unless its head or its tokenizer is
-    dropped, and the pooling of sentence-transformers.
-
-    Raises:
-      InputError: if there is no pooling to drop, or token weights belong to the
-        vocabulary that is replaced.
+    dropped, and the pooling of sentence-transformers, whose token weights
+    belong to the vocabulary.
     """
     folder = checkpoint.folder
     pooling: list[str] = []
@@ -227,9 +219,7 @@ def _without_objective(
 ) -> Checkpoint:
     """Omits the heads of a pretraining objective if they are to be dropped.
 
-    Raises:
-      InputError: if there are none, or if they are not dropped but cannot be
-        kept: other formats lack them, and they belong to one vocabulary.
+    Other formats lack them, and they belong to one vocabulary.
     """
     heads = ", ".join(checkpoint.objective_heads)
     if _OBJECTIVE in config.drop:

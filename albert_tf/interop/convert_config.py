@@ -54,8 +54,7 @@ class ConvertConfig:
         "does.",
     )
     strip_accents: bool | None = setting(
-        None,
-        "With --spm_model_file: drop accents. Default: as the model does.",
+        None, "With --spm_model_file: drop accents. Default: as the model does."
     )
     config: AlbertConfig | None = setting(
         None,

@@ -45,11 +45,7 @@ class TensorFile:
 
     @classmethod
     def join(cls, files: Iterable[TensorFile], source: str) -> TensorFile:
-        """Returns the tensors of several files as those of one.
-
-        Raises:
-          InputError: if a tensor is in two of them.
-        """
+        """Returns the tensors of several files, all different, as one."""
         owners: dict[str, TensorFile] = {}
         for file in files:
             for name in file.shapes:
@@ -75,13 +71,7 @@ def check_size(
 ) -> None:
     """Rejects shapes that would take much more memory than the file.
 
-    Args:
-      shapes: tensor name -> shape.
-      file_bytes: size of the file, or of all files together.
-      source: the file's name in error messages.
-
-    Raises:
-      InputError: if the file cannot contain tensors of these shapes.
+    `file_bytes` is the size of the file, or of all files together.
     """
     sizes = {name: 4 * math.prod(shape) for name, shape in shapes.items()}
     total = sum(sizes.values())
@@ -144,14 +134,10 @@ _LEVELDB_MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
-    """Detects the type of a file from its content, not from its name.
+    """Detects the type of a file, which need not exist, from its content.
 
-    Args:
-      path: any path, whether it exists or not.
-
-    Returns:
-      One of `KINDS`. A damaged file is recognized as long as its first bytes
-      (for `tf_index`, its last bytes) are intact.
+    A damaged file is recognized as long as its first bytes (for `tf_index`, its
+    last bytes) are intact. Returns one of `KINDS`.
 
     Raises:
       InputError: if the file cannot be read, or is a pipe, device or socket.
@@ -178,11 +164,7 @@ def file_kind(path: str | os.PathLike[str]) -> str:
 
 
 def check_kind(path: str | os.PathLike[str], expected: tuple[str, ...]) -> str:
-    """Returns the kind of a file; see `file_kind`.
-
-    Raises:
-      InputError: if it is none of the expected kinds.
-    """
+    """Returns the kind of a file, which must be one of those expected."""
     kind = file_kind(path)
     if kind not in expected:
         explain_bad_file(path, expected)
@@ -198,14 +180,8 @@ def reading(
 ) -> Iterator[None]:
     """Converts errors of a library that reads a file; see `explain_bad_file`.
 
-    Args:
-      path: the file.
-      expected: its possible kinds.
-      damages: what the library raises for a damaged file.
-      detail: what is read, for the message.
-
-    Raises:
-      InputError: if the library raises one of `damages`.
+    `damages` are what the library raises for a damaged file, and `detail` is
+    what is read, for the message.
     """
     try:
         yield
@@ -223,15 +199,8 @@ def explain_bad_file(
 ) -> NoReturn:
     """Raises an `InputError` for a file that could not be read.
 
-    The message says what the file is, what was expected and what to do.
-
-    Args:
-      path: the file.
-      expected: the expected kind or kinds.
-      detail: the reader's message, shown if the file is of an expected kind.
-
-    Raises:
-      InputError: always.
+    The message says what the file is, what was expected and what to do. It has
+    the reader's message, `detail`, if the file is of an expected kind.
     """
     expected = (expected,) if isinstance(expected, str) else tuple(expected)
     *others, last = dict.fromkeys(_NOUNS[kind] for kind in expected)
@@ -290,9 +259,8 @@ def _text_kind(head: bytes) -> str | None:
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
     """Opens a zip archive after checking the size of its central directory.
 
-    Raises:
-      zipfile.BadZipFile: if it is not a zip archive, or its directory is too
-        large (`zipfile` allocates ten times its size).
+    `zipfile` allocates ten times its size. A damaged archive is a
+    `zipfile.BadZipFile`, too.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _ZIP_END))

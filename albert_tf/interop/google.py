@@ -31,10 +31,7 @@ def find_checkpoint(folder: pathlib.Path) -> pathlib.Path | None:
     """Returns the prefix of the checkpoint in a folder, or None.
 
     Of several checkpoints, `model.ckpt-best` is preferred, then the one named
-    by the `checkpoint` file.
-
-    Raises:
-      InputError: if there are several, and neither rule applies.
+    by the `checkpoint` file; if neither is there, it is an `InputError`.
     """
     found = sorted(p.with_suffix("") for p in folder.glob("*.index"))
     if len(found) < 2:
@@ -85,11 +82,7 @@ def open_tensorflow(prefix: pathlib.Path, options: OpenOptions) -> Checkpoint:
 
 
 def find_config(folder: pathlib.Path, source: object) -> pathlib.Path:
-    """Returns the config file in a folder.
-
-    Raises:
-      InputError: if there is not exactly one.
-    """
+    """Returns the only config file in a folder."""
     if (folder / CONFIG_FILE).exists():
         return folder / CONFIG_FILE
     found = sorted(folder.glob("*config*.json"))

@@ -50,10 +50,6 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
     Positions that were not trained are those of `extend_positions`. Dropout
     rates and `initializer_range` may differ; all other fields must be equal.
 
-    Args:
-      checkpoint: the checkpoint to grow.
-      config: the architecture to grow to.
-
     Returns:
       A checkpoint with this architecture and the old `trained_positions`. Its
       `notes` list the copies, and its arrays are read on access.
@@ -102,17 +98,10 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
 
 
 def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
-    """Extends the position embeddings to longer sequences.
+    """Extends the position embeddings to longer sequences; see `repeat_rows`.
 
-    See `repeat_rows`. Rows that the checkpoint has, but that were not trained,
-    are replaced as well.
-
-    Args:
-      checkpoint: the checkpoint to extend.
-      length: the new number of rows; it may be the old one.
-
-    Returns:
-      The extended checkpoint; its config keeps the number of trained positions.
+    Rows that the checkpoint has, but that were not trained, are replaced as
+    well. The config of the result keeps the number of trained positions.
 
     Raises:
       InputError: if the checkpoint has more rows than `length`.
@@ -153,14 +142,7 @@ def repeat_rows(table: np.ndarray, trained: int, length: int) -> np.ndarray:
 
     For position embeddings, this preserves local structure everywhere except at
     the boundaries of the copies (Longformer, Beltagy et al. 2020, section 5).
-
-    Args:
-      table: `[rows, width]`.
-      trained: number of rows to repeat.
-      length: number of rows of the result.
-
-    Returns:
-      `[length, width]`.
+    The table, `[rows, width]`, becomes `[length, width]`.
     """
     return np.resize(table[:trained], (length, table.shape[1]))
 

@@ -32,10 +32,8 @@ _DAMAGES = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 def open_hdf5(path: str | os.PathLike[str]) -> TensorFile:
     """Opens an HDF5 file; arrays are read on access.
 
-    Raises:
-      InputError: if it is not an HDF5 file or is damaged; if a dataset is
-        virtual, compressed, stored outside of the file or larger than it; or if
-        there are links other than hard links.
+    Datasets that are virtual, compressed, stored outside of the file or larger
+    than it, and links other than hard links are an `InputError`.
     """
     import h5py
 

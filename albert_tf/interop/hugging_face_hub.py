@@ -38,12 +38,8 @@ _VOCABULARY = re.compile(r"[^/]+\.model|vocab\.txt|tokenizer\.json|assets/.*")
 def from_hugging_face(repo: str, revision: str) -> str:
     """Returns the folder of a repository in the cache, downloaded if necessary.
 
-    Args:
-      repo: "owner/repo".
-      revision: a branch, tag or commit.
-
-    Raises:
-      InputError: see `hubs.resolve`.
+    `repo` is "owner/repo"; `revision` is a branch, tag or commit. See
+    `hubs.resolve` for errors.
     """
     try:
         import huggingface_hub

@@ -28,11 +28,7 @@ from albert_tf.interop.config_files import (
     config_to_huggingface,
     head_from_huggingface,
 )
-from albert_tf.interop.file_types import (
-    TensorFile,
-    explain_bad_file,
-    file_kind,
-)
+from albert_tf.interop.file_types import TensorFile, explain_bad_file, file_kind
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import LABEL_HEADS
 from albert_tf.interop.safetensors_file import (
@@ -124,12 +120,11 @@ def write_huggingface(
     on_tensor=None,
     dtype: str = "float32",
 ) -> None:
-    """Writes a folder that transformers opens.
+    """Writes a folder that transformers opens; see `convert.WRITERS`.
 
     A joint span head, a pair head and `sharing` other than "all", which
     transformers does not have, are written in the same naming scheme, the last
-    such that transformers rejects the folder. For the arguments, see
-    `convert.WRITERS`; `dtype` is one of `DTYPES`.
+    such that transformers rejects the folder.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype={dtype!r} must be one of {', '.join(DTYPES)}")
@@ -158,9 +153,7 @@ def huggingface_config(
 ) -> dict[str, Any]:
     """Returns the values of `config.json` for a checkpoint.
 
-    Args:
-      checkpoint: the model; its weights are not read.
-      dtype: what the weights are stored as.
+    `dtype` is what the weights, which are not read, are stored as.
     """
     tokenizer = checkpoint.tokenizer
     values = {
@@ -214,11 +207,7 @@ def _named_tensors(checkpoint: Checkpoint, on_tensor) -> dict[str, np.ndarray]:
 def _rounded(
     tensors: Mapping[str, np.ndarray], dtype: str
 ) -> dict[str, np.ndarray]:
-    """Converts tensors to `dtype`.
-
-    Raises:
-      InputError: if a finite number becomes infinite.
-    """
+    """Converts tensors to `dtype`, in whose range finite numbers must be."""
     rounded = {}
     for name, array in tensors.items():
         if array.dtype == dtype:

@@ -22,13 +22,8 @@ HANDLE = re.compile(rf"{NAME}(?:/{NAME}){{3}}(?:/[1-9][0-9]*)?", re.ASCII)
 def from_kaggle(name: str, handle: str, revision: str | None) -> str:
     """Returns the folder of a model in the cache, downloaded if necessary.
 
-    Args:
-      name: the name that the user gave, for error messages.
-      handle: "owner/model/framework/variation[/version]".
-      revision: must be None; versions are part of the handle.
-
-    Raises:
-      InputError: see `hubs.resolve`.
+    `name` is what the user gave, for error messages. `handle` is
+    "owner/model/framework/variation[/version]"; there are no revisions.
     """
     if not HANDLE.fullmatch(handle):
         raise InputError(

@@ -29,7 +29,6 @@ from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
 from albert_tf.schema import typed
-from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.character_map import (
     remaining_differences,
     with_own_normalizer,
@@ -76,11 +75,7 @@ def is_keras_hub_config(values: dict[str, Any]) -> bool:
 
 
 def is_preset(folder: pathlib.Path) -> bool:
-    """Returns whether a folder has the `config.json` of an ALBERT preset.
-
-    Raises:
-      InputError: if it cannot be read.
-    """
+    """Returns whether a folder has the `config.json` of an ALBERT preset."""
     path = folder / CONFIG_FILE
     return path.exists() and is_keras_hub_config(read_json(path))
 
@@ -98,13 +93,18 @@ def open_keras_hub(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
         settings = HeadSettings(
             dropout=check_dropout(dropout, "dropout", source)
         )
-    file = _tensors(folder, task is not None)
-    file, copies = _without_copies(file)
+    files = [open_hdf5(folder / BACKBONE_FILE)]
+    if task is not None:
+        file = open_hdf5(folder / TASK_FILE)
+        files.append(file.select({_TASK + name: name for name in file.shapes}))
+    file, copies = _without_copies(TensorFile.join(files, str(folder)))
     matched = match_tensors("keras_hub", file, config, head="classifier_head")
     vocabulary = _vocabulary(folder)
     notes = ()
-    if vocabulary.tokenizer and not _folds_case(vocabulary.tokenizer):
-        notes = (_CASED,)
+    if tokenizer := vocabulary.tokenizer:
+        # It may lower-case only by its vocabulary.
+        if tokenizer.encode("Whether THE") != tokenizer.encode("whether the"):
+            notes = (_CASED,)
     activation = (task or {}).get("activation")
     if activation not in (None, "linear"):
         notes += (
@@ -130,9 +130,7 @@ def _backbone_config(described: dict[str, Any], source: str) -> AlbertConfig:
 def _task(folder: pathlib.Path, config: AlbertConfig) -> dict[str, Any] | None:
     """Returns the arguments of the preset's task, or None.
 
-    Raises:
-      InputError: if the task is not an ALBERT task, is incomplete, or has
-        another backbone than the preset.
+    It must be a complete ALBERT task with the backbone of the preset.
     """
     path = folder / TASK_CONFIG
     if not path.exists():
@@ -274,11 +272,6 @@ def _write_vocabulary(tokenizer: AlbertTokenizer, folder: pathlib.Path) -> None:
         )
 
 
-def _folds_case(tokenizer: Tokenizer) -> bool:
-    """Returns whether a tokenizer lower-cases, if only by its vocabulary."""
-    return tokenizer.encode("Whether THE") == tokenizer.encode("whether the")
-
-
 def _serialized(class_name, module, arguments, dtype="float32") -> dict:
     """Returns an object as Keras serializes it; tasks have no `dtype`."""
     policy = {
@@ -326,25 +319,12 @@ def _write_json(path: pathlib.Path, values: dict) -> None:
     path.write_text(json.dumps(values, indent=4), encoding="utf-8")
 
 
-def _tensors(folder: pathlib.Path, has_task: bool) -> TensorFile:
-    files = [open_hdf5(folder / BACKBONE_FILE)]
-    if has_task:
-        file = open_hdf5(folder / TASK_FILE)
-        files.append(file.select({_TASK + name: name for name in file.shapes}))
-    return TensorFile.join(files, str(folder))
-
-
 def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
     """Removes the task file's copy of the backbone, if it has one.
 
     KerasHub intends to leave it out, but writes it with newer versions of Keras
-    (0.25 with Keras 3.12).
-
-    Returns:
-      The remaining tensors, and the name of each copy -> why it is skipped.
-
-    Raises:
-      InputError: if the copy differs from the backbone's file.
+    (0.25 with Keras 3.12). It must be equal. Also returns the name of each copy
+    -> why it is skipped.
     """
     copies = {}
     for name in file.shapes:

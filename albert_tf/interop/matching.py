@@ -95,12 +95,8 @@ def match_tensors(
 
     Returns:
       A checkpoint without a tokenizer. Its config's `project_equal_sizes` is
-      inferred from the tensors.
-
-    Raises:
-      InputError: if a tensor is missing, unexpected, or of another shape, or if
-        the head is ambiguous. A dtype other than float is an error when an
-        array is read.
+      inferred from the tensors. A dtype other than float is an error when an
+      array is read.
     """
     names = canonical_names(system, file.shapes, file.source)
     skipped = _pop_skipped(system, names)
@@ -177,8 +173,7 @@ def match_tensors(
         components=components,
         arrays=LazyArrays(found, read),
         objective_arrays=LazyArrays(
-            others,
-            lambda path: np.asarray(file.read(others[path]), np.float32),
+            others, lambda path: np.asarray(file.read(others[path]), np.float32)
         ),
         head=HeadSettings(num_labels),
         source=file.source,
@@ -187,11 +182,7 @@ def match_tensors(
 
 
 def _pop_skipped(system: str, names: dict[str, str]) -> dict[str, str]:
-    """Removes tensors that are not weights from `names`.
-
-    Returns:
-      Name of each removed tensor -> reason.
-    """
+    """Removes tensors that are not weights: name -> reason."""
     skipped = {}
     for pattern, reason in _SKIPPED[system].items():
         for name in [n for n in names if re.fullmatch(pattern, n)]:
@@ -202,9 +193,8 @@ def _pop_skipped(system: str, names: dict[str, str]) -> dict[str, str]:
 def _pop_tied_copies(system, names, skipped, file: TensorFile) -> str:
     """Moves tied copies from `names` to `skipped`.
 
-    Returns:
-      An error message if a copy differs from its original, or "". It concerns
-      the MLM head only: the encoder can be loaded.
+    Returns an error message if a copy differs from its original, or "". It
+    concerns the MLM head only: the encoder can be loaded.
     """
     problem = ""
     for copy, original in _TIES.get(system, {}).items():

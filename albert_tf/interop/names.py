@@ -241,12 +241,9 @@ def tensors_of(
     components: frozenset[str] | set[str],
     num_labels: int = 1,
 ) -> Iterator[Tensor]:
-    """Yields the tensors of a model.
+    """Yields the tensors of a model with the given `COMPONENTS`.
 
-    Args:
-      config: the architecture.
-      components: the subset of `COMPONENTS` that the model has.
-      num_labels: number of outputs of a classifier or token classifier.
+    `num_labels` is the number of outputs of a classifier or token classifier.
     """
     sizes = {
         "V": config.vocab_size,
@@ -294,9 +291,7 @@ def _names(config, kind, tensor, layers, scope):
             transform = Transform("transpose")
         elif system in _PER_HEAD and kind == "heads":
             transform = Transform("split_last", config.num_attention_heads)
-        elif (system in _PER_HEAD and kind == "from_heads") and (
-            tensor == "kernel"
-        ):
+        elif system in _PER_HEAD and (kind, tensor) == ("from_heads", "kernel"):
             transform = Transform("split_first", config.num_attention_heads)
         suffix = _SUFFIXES[system].get(tensor, "")
         yield system, TensorName(layer.format(**scope) + suffix, transform)

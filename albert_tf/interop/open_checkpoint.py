@@ -105,13 +105,10 @@ def open_fine_tuned(
 ) -> tuple[pathlib.Path | None, Checkpoint | None]:
     """Finds the folder of a fine-tuned model, whatever form it is given in.
 
-    Args:
-      path: see `open_checkpoint`.
-
-    Returns:
-      The folder of the model with its `task.json`, or None. If the path is not
-      a folder but an archive, a file of weights or a name on a hub, also the
-      open checkpoint, without which the folder of an archive is removed.
+    Returns the folder of the model with its `task.json`, or None. If the path
+    (see `open_checkpoint`) is not a folder but an archive, a file of weights or
+    a name on a hub, also the open checkpoint, without which the folder of an
+    archive is removed.
     """
     folder = run_folder.fine_tuned_model(path)
     if folder is not None or os.path.isdir(path):

@@ -73,11 +73,7 @@ class _Record(_RecordExtras):
 
 
 def read_record(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads the `run.json` of a local or remote folder.
-
-    Raises:
-      InputError: if it cannot be read, or an entry has the wrong type.
-    """
+    """Reads the `run.json` of a local or remote folder."""
     path = os.path.join(os.fspath(folder), RECORD)
     record = read_json(path)
     check_type(record, _Record, path)
@@ -93,16 +89,9 @@ def is_run_folder(folder: str | os.PathLike[str]) -> bool:
 def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     """Returns the folder with a fine-tuning run's best weights, or None.
 
-    They are rarely those of the newest checkpoint.
-
-    Args:
-      folder: the folder of a model, of a run, or of several runs, in which case
-        the best run is used. Presets of KerasHub, whose `task.json` is another
-        file, are none of these.
-
-    Raises:
-      InputError: if the summary of several runs or a model's config cannot be
-        read.
+    They are rarely those of the newest checkpoint. `folder` may be that of a
+    model, of a run, or of several runs, in which case the best run is used.
+    Presets of KerasHub, whose `task.json` is another file, are none of these.
     """
     folder = pathlib.Path(folder)
     runs = folder / RUNS_FILE
@@ -114,18 +103,15 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
             )
         folder = folder / best
     models = [folder]
-    if (folder / RECORD).exists() or not _has_weights(folder):
+    has_weights = folder.is_dir() and any(
+        any(folder.glob(pattern)) for pattern in _WEIGHTS
+    )
+    if (folder / RECORD).exists() or not has_weights:
         models.append(folder / MODEL_FOLDER)
     for model in models:
         if (model / TASK_FILE).exists() and not is_preset(model):
             return model
     return None
-
-
-def _has_weights(folder: pathlib.Path) -> bool:
-    return folder.is_dir() and any(
-        any(folder.glob(pattern)) for pattern in _WEIGHTS
-    )
 
 
 def open_run_checkpoint(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
@@ -175,12 +161,9 @@ def config_of_checkpoint(
 ) -> AlbertConfig:
     """Returns the config of a checkpoint: its depth and `trained_positions`.
 
-    Args:
-      config: the run's config.
-      settings: the run's settings. Each of its phases has `steps`, the
-        `trained_positions` at its end and, unless it is that of `model`, its
-        `num_hidden_layers`.
-      checkpoint: the checkpoint's name, such as "step-00000100".
+    Each phase in the settings of a run has `steps`, the `trained_positions` at
+    its end and, unless it is that of `model`, its `num_hidden_layers`.
+    `checkpoint` is a name such as "step-00000100".
     """
     step = int(checkpoint.rpartition("-")[2])
     first_step, phases = 0, settings.get("phases", ())

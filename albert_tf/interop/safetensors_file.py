@@ -34,9 +34,7 @@ _DAMAGES = (safetensors.SafetensorError, OSError, ValueError)
 def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
     """Opens a safetensors file; arrays are read on access.
 
-    Raises:
-      InputError: if it is not a safetensors file, or is damaged. Checksums, if
-        any, are verified when an array is read.
+    Checksums, if any, are verified then.
     """
     path = os.fspath(path)
     check_kind(path, (_KIND,))

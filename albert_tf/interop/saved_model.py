@@ -55,7 +55,9 @@ def open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     described: dict[str, Any] = {}
     source = str(folder / _OUR_MANIFEST)
     if system == OURS:
-        manifest = _our_manifest(folder)
+        manifest = read_json(source)
+        if typed(manifest, "config", dict, None, source) is None:
+            raise InputError(f"{source}: key 'config' is missing")
         described = typed(manifest, "tokenizer", dict, None, source) or {}
         lower_cases = typed(described, "do_lower_case", bool, None, source)
         if config is None:
@@ -89,14 +91,6 @@ def _with_settings(
             check_type(described[name], kind, f"{source}: tokenizer[{name!r}]")
             changes[name] = described[name]
     return Vocabulary(tokenizer.with_settings(**changes))
-
-
-def _our_manifest(folder: pathlib.Path) -> dict[str, Any]:
-    path = folder / _OUR_MANIFEST
-    manifest = read_json(path)
-    if typed(manifest, "config", dict, None, str(path)) is None:
-        raise InputError(f"{path}: key 'config' is missing")
-    return manifest
 
 
 def _detect_system(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:

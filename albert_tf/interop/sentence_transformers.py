@@ -53,16 +53,9 @@ def settings_files(
 ) -> dict[str, str | bytes]:
     """Returns the files that make a Hugging Face folder one of this library.
 
-    Args:
-      vector_size: number of values of a vector.
-      pooling: one of `POOLINGS`.
-      normalize: whether vectors are scaled to length 1.
-      max_length: number of tokens that texts are cut to.
-      tokenizer: the tokenizer, whose pieces have the weights.
-      token_weights: of a weighted mean, float32 `[vocab_size]`.
-
-    Returns:
-      Path in the folder -> content, text or bytes.
+    `pooling` is one of `POOLINGS`; texts are cut to `max_length` tokens. The
+    weights of the tokenizer's pieces are those of a weighted mean, float32
+    `[vocab_size]`.
     """
     names = ["Transformer", "Pooling"]
     if token_weights is not None:
@@ -128,12 +121,7 @@ class _Module(TypedDict):
 
 
 def read_pooling(folder: pathlib.Path) -> _Pooling:
-    """Returns the pooling of a folder with `modules.json`.
-
-    Raises:
-      InputError: if a file cannot be read, or the model computes something else
-        than one of `POOLINGS`.
-    """
+    """Returns the pooling of a folder with `modules.json`."""
     path = folder / MODULES_FILE
     found, is_weighted = [], False
     for name, part in _modules(folder):
@@ -163,14 +151,8 @@ def read_pooling(folder: pathlib.Path) -> _Pooling:
 
 
 def read_token_weights(folder: pathlib.Path | None) -> np.ndarray | None:
-    """Returns the weights of a `WordWeights`, float32 `[pieces]`, or None.
-
-    Raises:
-      InputError: if a file cannot be read, or has no such weights.
-    """
-    if folder is None or not (folder / MODULES_FILE).exists():
-        return None
-    for name, part in _modules(folder):
+    """Returns the weights of a `WordWeights`, float32 `[pieces]`, or None."""
+    for name, part in _modules(folder) if folder else ():
         if name == "WordWeights":
             path = part / _WEIGHTS_FILE
             file = open_safetensors(path)
@@ -194,6 +176,8 @@ def read_token_weights(folder: pathlib.Path | None) -> np.ndarray | None:
 def _modules(folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
     """Returns the class and the folder of each module in `modules.json`."""
     path = folder / MODULES_FILE
+    if not path.exists():
+        return []
     modules = parse_json(read_bytes(path), str(path))
     check_type(modules, list[_Module], str(path))
     found = []
@@ -233,11 +217,7 @@ def _modes(config: Mapping[str, Any]) -> list[Any]:
 
 
 def read_max_length(folder: pathlib.Path) -> float:
-    """Returns the length that texts are cut to, infinite if it is not known.
-
-    Raises:
-      InputError: if a file cannot be read, or the length is less than 2.
-    """
+    """Returns the length that texts are cut to, infinite if not known."""
     for name, key in (
         (_LENGTH_FILE, "max_seq_length"),
         (SETTINGS_FILE, "model_max_length"),

@@ -19,7 +19,8 @@ from albert_tf.input_files import check_regular, read_bytes, varint
 from albert_tf.interop.file_types import TensorFile, check_size
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+# What `tf.train.Checkpoint` appends to the path of an object.
+SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _FOOTER = 48  # bytes
 _MAX_INDEX = 16 << 20
 _MAX_RANK = 32
@@ -34,13 +35,8 @@ def open_tf_checkpoint(
     Args:
       prefix: the checkpoint's path without ".index".
       by_object: whether to name the tensors of a TF2 checkpoint by object path.
-
-    Returns:
-      The tensors. In a TF2 checkpoint they are named after their variables, or
-      by object path if the variable's name was not recorded.
-
-    Raises:
-      InputError: if the checkpoint cannot be read.
+        Otherwise they are named after their variables, or by object path if the
+        variable's name was not recorded.
     """
     prefix = os.fspath(prefix)
     try:
@@ -50,7 +46,7 @@ def open_tf_checkpoint(
         dtypes = reader.get_variable_to_dtype_map()
         keys = {name: name for name in shapes}
         if by_object:
-            keys = {name.removesuffix(_SUFFIX): name for name in shapes}
+            keys = {name.removesuffix(SUFFIX): name for name in shapes}
             keys.pop(_OBJECT_GRAPH, None)
         elif _OBJECT_GRAPH in shapes:
             graph = reader.get_tensor(_OBJECT_GRAPH)
@@ -78,16 +74,11 @@ def _is_numeric(dtype: tf.DType) -> bool:
 
 
 def _check_index(prefix: str) -> int:
-    """Validates an index before TensorFlow reads it.
+    """Validates an index before TensorFlow reads it; returns the bytes of data.
 
     TensorFlow aborts the process if a shape is negative or too large, or if a
-    type does not exist, and allocates a tensor before it looks for its data.
-
-    Returns:
-      The size of the checkpoint's data in bytes.
-
-    Raises:
-      ValueError: if the index is damaged, or does not match the data files.
+    type does not exist, and allocates a tensor before it looks for its data. An
+    index that is damaged, or does not match the data files, is a `ValueError`.
     """
     index_file = f"{prefix}.index"
     os.stat(index_file)
@@ -206,24 +197,25 @@ def _keys_by_variable_name(serialized: bytes, keys: set[str]) -> dict[str, str]:
         serialized
     )
     named = {}
-    slots = set()
-    for node in graph.nodes:
-        for slot in node.slot_variables:
-            slots.add(slot.slot_variable_node_id)
+    slots = {
+        slot.slot_variable_node_id
+        for node in graph.nodes
+        for slot in node.slot_variables
+    }
     for number, node in enumerate(graph.nodes):
         for attribute in node.attributes:
             key = attribute.checkpoint_key
             if key not in keys:
                 continue
-            name = attribute.full_name or key.removesuffix(_SUFFIX)
+            name = attribute.full_name or key.removesuffix(SUFFIX)
             if number in slots:
                 name = f"optimizer/{name}"
             if named.setdefault(name, key) != key:
                 # The name is ambiguous.
-                name = key.removesuffix(_SUFFIX)
+                name = key.removesuffix(SUFFIX)
                 named[name] = key
     rest = keys - set(named.values()) - {_OBJECT_GRAPH}
-    return named | {key.removesuffix(_SUFFIX): key for key in rest}
+    return named | {key.removesuffix(SUFFIX): key for key in rest}
 
 
 def _damaged(prefix: str, error: Exception) -> InputError:

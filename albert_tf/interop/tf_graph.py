@@ -39,6 +39,7 @@ _LAYER = re.compile(r"/layer_(\d+)/inner_group_\d+/")
 _QUERY = re.compile(r"/self/query/Reshape(_\d+)?/shape$")
 # From TensorFlow 1.15 on, the rate is a separate constant.
 _RATE = re.compile(r"dropout(_\d+)?/(rate|GreaterEqual/y)$")
+_IN_ATTENTION = re.compile(r"(/self|self_attention)/dropout")
 # Dropout in Model Garden's block: after attention and after the feed-forward.
 _BLOCK_DROPOUT = re.compile(r"(?:^|/)transformer/(dropout(?:_\d+)?)/")
 _FEED_FORWARD = re.compile(r"ffn_1/|transformer")
@@ -61,11 +62,7 @@ class GraphFacts:
 
 
 def read_saved_model(folder: str | os.PathLike[str]) -> list[MetaGraph]:
-    """Reads the graphs of `saved_model.pb`.
-
-    Raises:
-      InputError: if the file is missing or damaged.
-    """
+    """Reads the graphs of `saved_model.pb`."""
     path = os.path.join(os.fspath(folder), "saved_model.pb")
     content = memoryview(read_bytes(path))
     with _damaged(path):
@@ -102,13 +99,9 @@ class MetaGraph:
     ) -> Iterator[tuple[str, set[str], bool]]:
         """Yields the operations of the graph and of each of its functions.
 
-        Args:
-          pattern: names of functions to look for.
-
-        Yields:
-          The name of the function, "" for the graph itself; the names of its
-          operations; and whether it refers to another function that matches
-          the pattern.
+        Each is the name of the function, "" for the graph itself; the names of
+        its operations; and whether it refers to another function whose name
+        matches the pattern.
         """
         with _damaged(self._path):
             yield "", _texts(self._content, 2, 1, 2), False
@@ -176,18 +169,17 @@ def facts_of_nodes(nodes: Iterable[node_def_pb2.NodeDef]) -> GraphFacts:
     rates = {"hidden": set(), "attention": set()}
     block_dropouts = set()
     for node in nodes:
-        if match := _LAYER.search(node.name):
+        name, op = node.name, node.op
+        if match := _LAYER.search(name):
             layers.add(int(match[1][:_MAX_DIGITS]))
-        if node.op in ("Relu", "Erf", "Pow") and _FEED_FORWARD.search(
-            node.name
-        ):
-            acts.add(node.op)
-        elif node.op == "Const" and _QUERY.search(node.name):
+        if op in ("Relu", "Erf", "Pow") and _FEED_FORWARD.search(name):
+            acts.add(op)
+        elif op == "Const" and _QUERY.search(name):
             heads.add(int(_constant(node, 2)[-2]))
-        elif node.op == "Const" and _RATE.search(node.name):
-            where = "attention" if _in_attention(node.name) else "hidden"
+        elif op == "Const" and _RATE.search(name):
+            where = "attention" if _IN_ATTENTION.search(name) else "hidden"
             rates[where].add(round(float(_constant(node)[0]), 6))
-            if match := _BLOCK_DROPOUT.search(node.name):
+            if match := _BLOCK_DROPOUT.search(name):
                 block_dropouts.add(match[1])
     if block_dropouts and rates["attention"]:
         # Model Garden applies the attention rate to the attention's output.
@@ -204,20 +196,14 @@ def facts_of_nodes(nodes: Iterable[node_def_pb2.NodeDef]) -> GraphFacts:
     )
 
 
-def _in_attention(name: str) -> bool:
-    return "/self/dropout" in name or "self_attention/dropout" in name
-
-
 def _only(values: set):
     return values.pop() if len(values) == 1 else None
 
 
 def _constant(node: node_def_pb2.NodeDef, length: int = 1) -> list:
-    """Returns the values of a constant that is a scalar or a short vector.
+    """Returns the values of a constant: a scalar, or a vector of some `length`.
 
-    Raises:
-      InputError: if it has fewer than `length` values, or another shape. A
-        tensor of a single value may claim any size.
+    A tensor of a single value may claim any size.
     """
     tensor = node.attr["value"].tensor
     sizes = [dim.size for dim in tensor.tensor_shape.dim]
@@ -237,26 +223,20 @@ def _constant(node: node_def_pb2.NodeDef, length: int = 1) -> list:
 
 def _encoder_outputs(graphs: Iterable[MetaGraph]) -> int | None:
     """Returns the number of layer outputs that a TF2 encoder returns."""
-    for graph in graphs:
-        for signature in graph.output_signatures():
-            count = _count_outputs(signature)
-            if count:
-                return count
-    return None
+    signatures = (x for graph in graphs for x in graph.output_signatures())
+    return next(filter(None, map(_count_outputs, signatures)), None)
 
 
 def _count_outputs(value) -> int | None:
     kind = value.WhichOneof("kind")
     if kind == "tuple_value":
-        counts = [_count_outputs(v) for v in value.tuple_value.values]
+        counts = map(_count_outputs, value.tuple_value.values)
         return next(filter(None, counts), None)
     if kind == "dict_value":
         outputs = value.dict_value.fields.get("encoder_outputs")
-        if outputs is not None and outputs.WhichOneof("kind") in (
-            "list_value",
-            "tuple_value",
-        ):
-            return len(getattr(outputs, outputs.WhichOneof("kind")).values)
+        kind = outputs and outputs.WhichOneof("kind")
+        if kind in ("list_value", "tuple_value"):
+            return len(getattr(outputs, kind).values)
     return None
 
 

@@ -56,16 +56,9 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
     """Opens a file written by `torch.save`; zip archives are mapped to memory.
 
     float16 and bfloat16 are read as float32, without loss. Tied weights are
-    read under each of their names.
-
-    Args:
-      path: a file with a state dict, or with a dictionary that has one state
-        dict among its values (`{"model": {...}, "epoch": 3}`).
-
-    Raises:
-      InputError: if PyTorch is not installed; if it is not such a file or is
-        damaged; if it contains anything but dense tensors of numbers or
-        booleans, or not exactly one dictionary of them.
+    read under each of their names. The file must hold a state dict, or a
+    dictionary that has one among its values (`{"model": {...}, "epoch": 3}`),
+    with nothing but dense tensors of numbers or booleans.
     """
     path = pathlib.Path(path)
     kind = check_kind(path, _KINDS)
@@ -157,10 +150,7 @@ def _directory_offset(file: BinaryIO) -> int:
     """Returns where PyTorch looks for a zip archive's table of contents.
 
     Python looks before the record at the end, PyTorch where that record says.
-
-    Raises:
-      _UnsupportedError: if the records at the end are not where PyTorch writes
-        them.
+    The records must be where PyTorch writes them.
     """
     # The end record, and before it those of large files: locator and record.
     file.seek(-min(_ZIP_RECORDS, file.seek(0, os.SEEK_END)), os.SEEK_END)
@@ -194,7 +184,11 @@ def _state_dict(content: Any) -> dict[str, torch.Tensor]:
     if not _tensors_of(content):
         # Search each dictionary once, even if it has a thousand keys.
         inner = {id(x): x for x in content.values() if isinstance(x, dict)}
-        found = {key for key, value in inner.items() if _has_tensors(value)}
+        found = {
+            key
+            for key, value in inner.items()
+            if any(map(_is_tensor, value.values()))
+        }
         states = {k: v for k, v in content.items() if id(v) in found}
         if not states:
             raise _UnsupportedError("it has no dictionary of tensors")
@@ -217,10 +211,6 @@ def _is_tensor(value: Any) -> bool:
     import torch
 
     return isinstance(value, torch.Tensor)
-
-
-def _has_tensors(entries: dict) -> bool:
-    return any(_is_tensor(value) for value in entries.values())
 
 
 def _tensors_of(entries: dict) -> dict[str, torch.Tensor]:
@@ -247,16 +237,12 @@ def _has_nested_tensor(value: Any, seen: set[int]) -> bool:
 
 
 def _check_limits(stream: io.BytesIO) -> None:
-    """Rejects a pickle that would exhaust memory or time.
+    """Rejects a pickle that would exhaust memory or time; reads it to its end.
 
     The opcodes are interpreted without creating objects: for each object, the
     stack records whether it is a tuple. Hashing nested tuples that share their
-    elements takes exponential time, so tuples must not be dictionary keys. The
-    stream is then at the pickle's end.
-
-    Raises:
-      _UnsupportedError: if the pickle exceeds a limit.
-      ValueError, IndexError, KeyError: if it is damaged.
+    elements takes exponential time, so tuples must not be dictionary keys. A
+    damaged pickle is a `ValueError`, `IndexError` or `KeyError`.
     """
     stack: list[Any] = []
     memo: dict[int, Any] = {}

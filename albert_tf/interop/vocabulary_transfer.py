@@ -31,7 +31,7 @@ _SPECIAL = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
 def transfer_vocabulary(
     checkpoint: Checkpoint, tokenizer: Tokenizer
 ) -> Checkpoint:
-    """Gives a checkpoint another vocabulary.
+    """Gives a checkpoint with a tokenizer another vocabulary.
 
     Pieces that both vocabularies have keep their embeddings and output biases.
     A new piece starts with the mean of those of its parts, which are old pieces
@@ -40,18 +40,9 @@ def transfer_vocabulary(
     WordPiece vocabulary's `##ing` is SentencePiece's `ing`. Its Chinese
     characters and punctuation are always words, so these have a row for both.
 
-    Args:
-      checkpoint: the checkpoint, with its tokenizer and without the heads of an
-        objective, which may belong to its vocabulary.
-      tokenizer: the new tokenizer.
-
-    Returns:
-      The checkpoint with the new tokenizer, whose size is its `vocab_size`. Its
-      `notes` say how many pieces are the same, and its arrays are read on
-      access.
-
-    Raises:
-      InputError: if the checkpoint has no tokenizer, or one of more pieces.
+    The checkpoint must be without the heads of an objective, which may belong
+    to its vocabulary. The `notes` of the result say how many pieces are the
+    same, and its arrays are read on access.
     """
     old = checkpoint.tokenizer
     if old is None:

@@ -35,6 +35,8 @@ from albert_tf.training.config import Optimizer, RunConfig
 
 Schedule = Literal["polynomial", "linear", "cosine", "warmup_stable_decay"]
 
+_rate = functools.partial(setting, group=LEARNING_RATE)
+
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedPhase:
@@ -154,58 +156,44 @@ class PretrainConfig(RunConfig):
     eval_steps: int = 1000
     optimizer: Optimizer = "lamb"
     learning_rate: float = 0.00176
-    num_warmup_steps: int = setting(
-        3125,
-        "Steps of linear warm-up to --learning_rate.",
-        group=LEARNING_RATE,
-        bounds="[0, inf)",
+    num_warmup_steps: int = _rate(
+        3125, "Steps of linear warm-up to --learning_rate.", bounds="[0, inf)"
     )
-    schedule: Schedule = setting(
+    schedule: Schedule = _rate(
         "polynomial",
         "Learning rate after the warm-up. polynomial: that of the original, "
         "whose decay starts at step 0, so that the rate drops where the "
         "warm-up ends. linear, cosine: decay from the end of the warm-up. "
         "warmup_stable_decay: constant until the last --decay_steps, which can "
         "be set when the run is resumed.",
-        group=LEARNING_RATE,
     )
-    start_warmup_step: int = setting(
-        0,
-        "polynomial: step at which the warm-up starts.",
-        group=LEARNING_RATE,
-        bounds="[0, inf)",
+    start_warmup_step: int = _rate(
+        0, "polynomial: step at which the warm-up starts.", bounds="[0, inf)"
     )
-    poly_power: float = setting(
-        1.0,
-        "polynomial: power of the decay to 0.",
-        group=LEARNING_RATE,
-        bounds="(0, 100]",
+    poly_power: float = _rate(
+        1.0, "polynomial: power of the decay to 0.", bounds="(0, 100]"
     )
-    final_lr_fraction: float = setting(
+    final_lr_fraction: float = _rate(
         0.0,
         "cosine: final learning rate, as a fraction of the peak.",
-        group=LEARNING_RATE,
         bounds="[0, 1]",
     )
-    decay_steps: int = setting(
+    decay_steps: int = _rate(
         0,
         "warmup_stable_decay: number of steps at the end in which the rate "
         "decays to 0; 0: no decay.",
-        group=LEARNING_RATE,
         bounds="[0, inf)",
     )
     # LAMB paper (arXiv:1904.00962), table 4; the defaults are the row for 4096.
-    scale_lr_with_batch: bool = setting(
+    scale_lr_with_batch: bool = _rate(
         False,
         "Scale the learning rate with the square root of the batch size, and "
         "the warm-up steps linearly, from --reference_batch_size.",
-        group=LEARNING_RATE,
     )
-    reference_batch_size: int = setting(
+    reference_batch_size: int = _rate(
         4096,
         "Batch size that --learning_rate and --num_warmup_steps are for; see "
         "--scale_lr_with_batch.",
-        group=LEARNING_RATE,
         bounds="[1, inf)",
     )
 
@@ -310,11 +298,7 @@ class PretrainConfig(RunConfig):
 
     @property
     def architecture(self) -> AlbertConfig:
-        """The architecture of the model.
-
-        Raises:
-          ValueError: if it is that of `init_from`, which is not opened yet.
-        """
+        """The architecture of the model, once that of `init_from` is known."""
         if self.model is None:
             raise ValueError(
                 "model=None: the architecture of init_from is known once "
@@ -329,20 +313,21 @@ class PretrainConfig(RunConfig):
         return max(phases, key=lambda x: x.num_hidden_layers)
 
     @property
+    def _growth(self) -> float:
+        """The factor on the batch size that learning rates are scaled for."""
+        if not self.scale_lr_with_batch:
+            return 1.0
+        return self.train_batch_size / self.reference_batch_size
+
+    @property
     def resolved_learning_rate(self) -> float:
         """The peak learning rate, scaled with the batch size if requested."""
-        if not self.scale_lr_with_batch:
-            return self.learning_rate
-        growth = self.train_batch_size / self.reference_batch_size
-        return self.learning_rate * math.sqrt(growth)
+        return self.learning_rate * math.sqrt(self._growth)
 
     @property
     def resolved_warmup_steps(self) -> int:
         """The warm-up steps, scaled with the batch size if requested."""
-        if not self.scale_lr_with_batch:
-            return self.num_warmup_steps
-        growth = self.train_batch_size / self.reference_batch_size
-        return round(self.num_warmup_steps * growth)
+        return round(self.num_warmup_steps * self._growth)
 
     @property
     def free_on_resume(self) -> tuple[str, ...]:

@@ -16,15 +16,11 @@ from albert_tf.training.loss import Loss
 
 @dataclasses.dataclass(frozen=True)
 class LossAtDepth:
-    """A loss of the first layers of a model; see `Loss`.
+    """A loss of the first `depth` layers of a model; see `Loss`.
 
     If all layers share their weights, it is the loss of a model with this
     number of layers and the same weights. Other stacks of the model, such as a
     generator's, also run fewer layers if they are as deep as the model.
-
-    Attributes:
-      loss: the loss.
-      depth: number of layers to run.
     """
 
     loss: Loss

@@ -17,7 +17,11 @@ from albert_tf.files import PathPatterns, is_remote
 from albert_tf.input_files import exists, read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.run_folder import config_of_checkpoint, fine_tuned_model
+from albert_tf.interop.run_folder import (
+    CHECKPOINTS,
+    config_of_checkpoint,
+    fine_tuned_model,
+)
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
@@ -28,7 +32,6 @@ from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
     BEST,
-    FOLDER,
     checkpoint_path,
     find_checkpoint,
 )
@@ -66,10 +69,6 @@ def evaluate_pretraining(
     Returns:
       `step` of a run, the metrics by name and, for records with a manifest,
       `Records.baselines`.
-
-    Raises:
-      InputError: if there is no such checkpoint, it cannot be read, or the
-        records do not fit the model.
     """
     run_dir = local_or_packaged(run_dir)
     _check_run(run_dir)
@@ -94,7 +93,8 @@ def evaluate_checkpoints(
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Evaluates checkpoints of one or several runs, in the given order.
 
-    Checkpoints of one architecture share a model, which is traced once.
+    Checkpoints of one architecture share a model, which is traced once. Before
+    the first evaluation, all runs are checked.
 
     Args:
       checkpoints: paths without extension, as returned by `match_checkpoints`,
@@ -109,9 +109,7 @@ def evaluate_checkpoints(
       The path of a checkpoint, and what `evaluate_pretraining` returns.
 
     Raises:
-      InputError: before the first evaluation, if a run has no `run.json` or the
-        records do not fit its model; after the last one, if checkpoints could
-        not be read.
+      InputError: also after the last one, if checkpoints could not be read.
     """
     described = {path: _describe(path) for path in checkpoints}
     for path, (config, _) in described.items():
@@ -176,14 +174,7 @@ def record_scores(
     The function takes the maximum number of batches to read, of the split and
     of each corpus of a mixture; 0 for all. It returns the metrics by name;
     those of a corpus end with its name: `mlm_loss/wiki`. The datasets are built
-    once for all calls.
-
-    Args:
-      evaluator: the evaluator of the model.
-      records: the records.
-      split: the split to evaluate on.
-      batch_size: examples per batch.
-      model: the architecture of the model.
+    once for all calls. `model` is the architecture of the model.
     """
     record_sets = {"": records}
     corpora = group_by_corpus(records.files[split])
@@ -240,10 +231,7 @@ def _evaluate_saved(
     check_tokenizer(f"run={os.fspath(path)}", checkpoint, records.tokenizer)
     records.check_model(checkpoint.config)
     objective = objective_of(checkpoint.objective, records)
-    heads = {
-        *checkpoint.components,
-        *(path.split("/")[0] for path in checkpoint.objective_arrays),
-    }
+    heads = {*checkpoint.components, *checkpoint.objective_heads}
     missing = {*objective.heads} - heads - {"sop_head"}
     if missing:
         raise InputError(
@@ -323,4 +311,4 @@ def _path(run_dir: str, checkpoint: str) -> str:
         raise InputError(
             f"checkpoint={checkpoint!r} must be {NEWEST!r}, {BEST!r} or a step"
         )
-    return checkpoint_path(os.path.join(run_dir, FOLDER), int(checkpoint))
+    return checkpoint_path(os.path.join(run_dir, CHECKPOINTS), int(checkpoint))

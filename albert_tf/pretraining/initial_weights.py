@@ -41,12 +41,11 @@ class InitialWeights:
       checkpoint: the checkpoint, grown to the architecture of the run.
       moments: with `init_moments`, the moments of its weights, grown likewise,
         under their names in checkpoints of runs.
-      trained_positions: number of positions that the checkpoint was trained on.
+      trained_positions: number of positions that it was trained on.
       digest: SHA-256 of all weights.
-      report: which weights are loaded, skipped and newly initialized; the last
-        line has the digest.
-      kept_heads: the heads of the run's objective, if the checkpoint has been
-        trained with it.
+      report: which weights are loaded, skipped and newly initialized.
+      kept_heads: the heads of the run's objective, if it has been trained with
+        it.
     """
 
     path: str
@@ -58,24 +57,13 @@ class InitialWeights:
     kept_heads: tuple[str, ...]
 
     def assign(self, model: AlbertModel) -> None:
-        """Assigns the weights to a model, whose missing heads stay as they are.
-
-        Raises:
-          InputError: if the shape of a tensor differs.
-        """
+        """Assigns the weights to a model, whose other heads are kept."""
         assign_weights(
             model, self.checkpoint, new_head=True, kept_heads=self.kept_heads
         )
 
     def check_unchanged(self, run_dir: str | os.PathLike[str]) -> None:
-        """Checks that a run was started with the same weights.
-
-        Args:
-          run_dir: folder of the run.
-
-        Raises:
-          InputError: if the run's report has another digest.
-        """
+        """Checks that the run in a folder was started with the same weights."""
         run_dir = os.fspath(run_dir)
         report = os.path.join(run_dir, REPORT_FILE)
         if tf.io.gfile.exists(report) and self.digest not in read_text(report):
@@ -93,15 +81,8 @@ def check_tokenizer(
 
     The pieces and the treatment of case and accents must be the same;
     KerasHub's tokenizers do not record the latter. Without a tokenizer of
-    checkpoint or records, `Records.check_model` compares only the sizes.
-
-    Args:
-      name: setting and path of the checkpoint, for error messages.
-      checkpoint: the checkpoint.
-      tokenizer: tokenizer of the records, if they have one.
-
-    Raises:
-      InputError: if the vocabularies differ; the message says where.
+    checkpoint or records, `Records.check_model` compares only the sizes. `name`
+    is the setting and the path of the checkpoint, for error messages.
     """
     ours = checkpoint.tokenizer
     if ours is None or tokenizer is None:
@@ -139,10 +120,6 @@ def resolve_initial_weights(
     Returns:
       The settings with an architecture, and the weights; these are None without
       `init_from`, or if the run is resumed.
-
-    Raises:
-      InputError: if the checkpoint cannot be opened, or cannot be grown to the
-        architecture.
     """
     if config.init_from is None:
         return config, None
@@ -178,11 +155,7 @@ def resolve_initial_weights(
 def _grown_moments(
     checkpoint: Checkpoint, model: AlbertConfig
 ) -> dict[str, np.ndarray]:
-    """Reads the moments of a run, which grow like the weights.
-
-    Raises:
-      InputError: if the checkpoint is not that of a pretraining run.
-    """
+    """Reads the moments of a pretraining run, which grow like the weights."""
     if checkpoint.format != RUN_FORMAT:
         raise InputError(
             f"init_from={checkpoint.source} is not a checkpoint of a "
@@ -237,7 +210,7 @@ def _report(
         lines.append(f"moments: {len(moments)} tensors of that run")
     elif checkpoint.format == RUN_FORMAT:
         lines.append("moments: zero; --init_moments takes those of the run")
-    others = {path.split("/")[0] for path in checkpoint.objective_arrays}
+    others = checkpoint.objective_heads
     foreign = {*TASK_HEADS}.difference(objective.trained_heads(checkpoint))
     known = {*checkpoint.components, *others} - foreign
     used = {*objective.heads} - foreign

@@ -49,9 +49,7 @@ class Phase:
 
     steps: int | None = setting(None, "Steps of the phase.", bounds="[1, inf)")
     share: float | None = setting(
-        None,
-        "Fraction of all steps, instead of `steps`.",
-        bounds="(0, 1]",
+        None, "Fraction of all steps, instead of `steps`.", bounds="(0, 1]"
     )
     input: str | Sequence[str] | None = setting(
         None, "Records, as in --input; for example of another length."
@@ -88,11 +86,7 @@ class Phase:
 
 
 def as_phases(values: Iterable[Phase | Mapping[str, Any]]) -> list[Phase]:
-    """Converts mappings to phases.
-
-    Raises:
-      InputError: if a phase is invalid; the message has its number, from 0.
-    """
+    """Converts mappings to phases; errors have their numbers, from 0."""
     phases = []
     known = [declared.name for declared in settings_of(Phase)]
     for number, value in enumerate(values):
@@ -126,14 +120,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def parse_phases(text: str) -> list[Phase]:
-    """Parses the value of `--phases`.
-
-    Args:
-      text: a JSON list of objects, or the path of a file with one.
-
-    Raises:
-      InputError: if the text is invalid.
-    """
+    """Parses `--phases`: a JSON list of objects, or a file with one."""
     source = "--phases"
     if not text.strip():
         raise InputError(f"{source} must not be empty")
@@ -153,8 +140,7 @@ def parse_phases(text: str) -> list[Phase]:
 def ends_of_phases(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
     """Returns the step after which each phase ends.
 
-    Raises:
-      InputError: if the phases do not add up to the steps of the run.
+    The phases must add up to the steps of the run.
     """
     lengths: list[float | None] = [
         phase.steps if phase.share is None else phase.share * num_train_steps

@@ -65,14 +65,10 @@ class PhaseRecords:
 
 
 def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
-    """Opens the records of all phases.
+    """Opens the records of all phases, which must have one vocabulary.
 
     Phases with the same records continue where the previous one ended, so that
     all examples are used before any is repeated.
-
-    Raises:
-      InputError: see `open_records`; or if the settings of a phase do not fit
-        its records, or the vocabularies of the phases differ.
     """
     opened: dict[tuple[str, ...], Records] = {}
     used: defaultdict[str, int] = defaultdict(int)
@@ -102,12 +98,7 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
 def objective_of(settings: Mapping[str, Any], records: Records) -> Objective:
     """Returns the objective of a run on records.
 
-    Args:
-      settings: settings of the run, as in its `run.json`.
-      records: the records.
-
-    Raises:
-      InputError: if the objective or a setting of it is not valid.
+    `settings` are those of the run, as in its `run.json`.
     """
     return make_objective(
         settings.get("objective", "mlm"),
@@ -118,11 +109,7 @@ def objective_of(settings: Mapping[str, Any], records: Records) -> Objective:
 
 
 def check_best_metric(config: PretrainConfig, records: Records) -> None:
-    """Checks that the evaluation on records has `best_metric`.
-
-    Raises:
-      InputError: if the metric is unknown, or there is no held-out split.
-    """
+    """Checks that the evaluation on records has `best_metric`."""
     known: tuple[str, ...] = ()
     if "heldout" in records.files:
         known = objective_of(config.settings(), records).metric_names
@@ -135,17 +122,12 @@ def check_best_metric(config: PretrainConfig, records: Records) -> None:
 
 
 def trained_positions(
-    config: PretrainConfig,
-    phases: Sequence[PhaseRecords],
-    initial: int | None,
+    config: PretrainConfig, phases: Sequence[PhaseRecords], initial: int | None
 ) -> list[int]:
     """Returns the number of trained positions after each phase.
 
-    Args:
-      config: settings of the run.
-      phases: phases of the run.
-      initial: positions that the weights of `init_from` were trained on; None
-        without `init_from`, or in a resumed run, which has recorded them.
+    `initial` are those that the weights of `init_from` were trained on; None
+    without `init_from`, or in a resumed run, which has recorded them.
     """
     before = initial or 0
     if config.init_from is not None and initial is None:
@@ -158,15 +140,10 @@ def trained_positions(
 def with_example_settings(
     records: Records, changes: Mapping[str, Any]
 ) -> Records:
-    """Returns records with other settings of their training examples.
+    """Returns records with other `EXAMPLE_SETTINGS`.
 
-    Args:
-      records: the records; settings can be changed only for text records, whose
-        examples are made in training.
-      changes: values of `EXAMPLE_SETTINGS`.
-
-    Raises:
-      InputError: if the examples cannot be made from these records.
+    They can be changed only for text records, whose examples are made in
+    training.
     """
     changes = {
         name: value

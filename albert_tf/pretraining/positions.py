@@ -6,11 +6,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from albert_tf.interop.growing import (
-    POSITIONS,
-    describe_repeated,
-    repeat_rows,
-)
+from albert_tf.interop.growing import POSITIONS, describe_repeated, repeat_rows
 from albert_tf.models.base import AlbertModel
 from albert_tf.training.optimizers import by_name
 
@@ -22,16 +18,10 @@ def repeat_trained_positions(
 ) -> str:
     """Starts untrained position embeddings as copies of the trained ones.
 
-    The rows of moments and averages are copied as well, so that the optimizer
-    treats a copy as it does the original. (The moments of untrained rows are
-    zero, and the first updates would be three times too large.)
-
-    Args:
-      trained: number of positions trained so far.
-      variables: the variables of the run; see `training_variables`.
-
-    Returns:
-      A line for the log.
+    The rows of moments and averages, which are among the `training_variables`,
+    are copied as well, so that the optimizer treats a copy as it does the
+    original. (The moments of untrained rows are zero, and the first updates
+    would be three times too large.) Returns a line for the log.
     """
     rows = 0
     for name, variable in variables.items():
@@ -49,11 +39,6 @@ def on_repeated_positions(
     """Wraps `evaluate` so that untrained positions are copies while it runs.
 
     So a model has the scores on longer records that it has when it is opened.
-
-    Args:
-      evaluate: the function to wrap.
-      model: the model that it evaluates.
-      trained: number of positions trained so far.
     """
     variables = by_name(model.weights)
     tables = {name: x for name, x in variables.items() if POSITIONS in name}

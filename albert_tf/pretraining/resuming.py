@@ -26,15 +26,7 @@ def check_past(config: PretrainConfig, settings: Mapping[str, Any]) -> None:
     With the schedule "warmup_stable_decay", `num_train_steps`, `decay_steps`
     and the lengths of phases may change when a run is resumed, but neither the
     learning rates nor the phases of the updates up to the newest checkpoint.
-
-    Args:
-      config: the settings of the run.
-      settings: the settings for `run.json`.
-
-    Raises:
-      InputError: if an update would have had another rate or phase, more
-        updates are done than `num_train_steps`, or the phases differ in another
-        setting than `steps`.
+    `settings` are those for `run.json`.
     """
     folder = os.fspath(config.output)
     if "num_train_steps" not in config.free_on_resume:
@@ -87,11 +79,7 @@ def _check_rates(
 
 
 def _check_time_is_left(folder: str) -> None:
-    """Checks that no time budget has begun to end a run.
-
-    Raises:
-      InputError: if the last decay of the newest checkpoint is decided.
-    """
+    """Checks that no time budget has begun to end a run."""
     newest = run_checkpoints(folder)
     state = read_time(newest[max(newest)]) if newest else ()
     if TimeBudget.is_decided(state):

@@ -7,11 +7,7 @@ from albert_tf.training.schedules import SCHEDULES, Schedule
 
 
 def make_schedule(config: PretrainConfig) -> Schedule:
-    """Creates the learning-rate schedule of a run.
-
-    Raises:
-      InputError: if warm-up and decay have more steps than the run.
-    """
+    """Creates the learning-rate schedule of a run."""
     options: dict[str, dict[str, float]] = {
         "polynomial": {
             "power": config.poly_power,

@@ -30,14 +30,7 @@ def start_summary(
 ) -> dict[str, str]:
     """Describes the model, the records, the training and the devices.
 
-    Args:
-      config: the settings.
-      phases: training and held-out records of each phase.
-      model: the model with its heads.
-      strategy: the distribution strategy.
-
-    Returns:
-      Heading -> text, as for `Run.train`.
+    Returns heading -> text, as for `Run.train`.
     """
     sizes = config.architecture
     depths = list(dict.fromkeys(phase.depth for phase in phases))
@@ -55,7 +48,7 @@ def start_summary(
     rows = {
         "model": f"{model.count_params():,} parameters with heads; {layers}, "
         f"H {sizes.hidden_size}, E {sizes.embedding_size}, "
-        f"vocabulary {sizes.vocab_size:,}",
+        f"vocabulary {sizes.vocab_size:,}"
     }
     for number, phase in enumerate(phases, 1):
         suffix = f" {number}" if len(phases) > 1 else ""
@@ -76,8 +69,12 @@ def start_summary(
             f"each of {hosts} hosts reads all files; with --reading_groups="
             f"{hosts} each would read its own"
         )
+    if config.objective != "mlm":
+        changes = config.objective_settings.items()
+        rows["objective"] = config.objective + "".join(
+            f"; {name}={value}" for name, value in changes
+        )
     rows |= {
-        **_describe_objective(config),
         "training": f"{counted(config.num_train_steps, 'step')} of "
         f"{config.optimizer}, {config.schedule} schedule, "
         + describe_rate(
@@ -91,14 +88,6 @@ def start_summary(
             f", scaled from a batch of {config.reference_batch_size:,}"
         )
     return rows
-
-
-def _describe_objective(config: PretrainConfig) -> dict[str, str]:
-    if config.objective == "mlm":
-        return {}
-    changes = config.objective_settings.items()
-    settings = "".join(f"; {name}={value}" for name, value in changes)
-    return {"objective": config.objective + settings}
 
 
 def _describe_batch(resolved: ResolvedPhase, replicas: int) -> str:
@@ -134,8 +123,7 @@ def _describe_records(records: Records) -> str:
 def warn_of_plateau(scores: Mapping[str, float]) -> None:
     """Warns of a run that ends before its model has learned from contexts.
 
-    Args:
-      scores: scores of the model, with `Records.baselines`.
+    `scores` are those of the model, with `Records.baselines`.
     """
     unigram = scores.get("mlm_unigram_accuracy", 0.0)
     accuracy = scores.get("mlm_accuracy", math.inf)
@@ -154,9 +142,7 @@ def warn_of_plateau(scores: Mapping[str, float]) -> None:
 def end_summary(result: TrainingResult, seconds: float) -> str:
     """Describes the result of `pretrain`, with baselines beside the scores.
 
-    Args:
-      result: the result of `pretrain`.
-      seconds: duration of the call.
+    `seconds` is the duration of the call.
     """
     steps = counted(result.steps, "step")
     text = f"{steps} done, {seconds / 60:.1f} minutes this time"

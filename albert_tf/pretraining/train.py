@@ -164,9 +164,7 @@ def pretrain(
 
 
 def _check_records(
-    config: PretrainConfig,
-    records: Records,
-    initial: InitialWeights | None,
+    config: PretrainConfig, records: Records, initial: InitialWeights | None
 ) -> None:
     """Checks that records fit the model and its initial weights."""
     tokenizer = records.tokenizer
@@ -220,13 +218,8 @@ def _run_files(
 class _Phases:
     """What the phases of a run train and evaluate.
 
-    Attributes:
-      config: the settings.
-      phases: the phases; the records of the last one are evaluated.
-      objectives: the objectives of the phases.
-      trained: number of trained positions after each phase.
-      model: the model, of the largest depth.
-      strategy: the strategy of the model.
+    The records of the last phase are evaluated. `trained` is the number of
+    trained positions after each phase; the model has the largest depth.
     """
 
     config: PretrainConfig

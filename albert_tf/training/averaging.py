@@ -21,10 +21,6 @@ class WeightAverages:
     `tf.train.ExponentialMovingAverage`. The averages start as the initial
     weights, whose influence vanishes within a few steps. Create it under the
     strategy's scope, while the weights have their initial values.
-
-    Args:
-      variables: the weights to average.
-      decay: decay of the averages, in (0, 1).
     """
 
     def __init__(self, variables: Iterable[Variable], decay: float):
@@ -53,9 +49,8 @@ class WeightAverages:
     ) -> None:
         """Updates the averages; call it in a replica, after the weights.
 
-        Args:
-          decay: the result of `decay_at` for this step.
-          condition: bool scalar; if given and false, nothing changes.
+        `decay` is that of the step, see `decay_at`. If `condition`, a bool
+        scalar, is given and false, nothing changes.
         """
         rate = 1.0 - decay
         if condition is not None:

@@ -26,8 +26,7 @@ class Best:
       step: number of updates done.
       metric: name of the metric.
       value: its value.
-      loss: the loss of the same evaluation, which decides between equal values;
-        None if the evaluation has no finite one.
+      loss: that of the same evaluation, or None if it has no finite one.
     """
 
     step: int
@@ -39,13 +38,7 @@ class Best:
     def of(
         cls, step: int, metric: str, values: Mapping[str, float | None]
     ) -> Best | None:
-        """Returns the record of an evaluation, None without a finite metric.
-
-        Args:
-          step: number of updates done.
-          metric: the metric to compare.
-          values: the evaluation, with None or NaN for undefined values.
-        """
+        """Returns the record of an evaluation, None without a finite metric."""
         value, loss = values.get(metric), values.get("loss")
         if value is None or not math.isfinite(value):
             return None
@@ -59,11 +52,7 @@ def rank(
 ) -> tuple[float, float]:
     """Returns what orders evaluations: the better, the higher.
 
-    Args:
-      metric: name of the metric.
-      value: its value.
-      loss: the loss, which decides between equal values; None if unknown.
-      errors: see `lower_is_better`.
+    The loss decides between equal values; None if it is unknown.
     """
     known = loss is not None and math.isfinite(loss)
     return (
@@ -78,11 +67,7 @@ def lower_is_better(metric: str, errors: Sequence[str] = ()) -> bool:
 
 
 def read_best(folder: str | os.PathLike[str]) -> Best | None:
-    """Reads `best.json` from a folder of checkpoints; None without one.
-
-    Raises:
-      InputError: if the file cannot be parsed.
-    """
+    """Reads `best.json` from a folder of checkpoints; None without one."""
     path = os.path.join(os.fspath(folder), FILE)
     if not tf.io.gfile.exists(path):
         return None

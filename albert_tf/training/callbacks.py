@@ -30,11 +30,6 @@ class RunCallbacks:
     `model.stop_training` ends the run. With several workers, only those of the
     chief are called.
 
-    Args:
-      callbacks: the callbacks.
-      model: the model of the run.
-      config: settings of the run.
-
     Raises:
       InputError: if one is not a `keras.callbacks.Callback`.
     """
@@ -51,37 +46,34 @@ class RunCallbacks:
                     f"callbacks: {callback!r} must be a "
                     "keras.callbacks.Callback object"
                 )
-        self._list: keras.callbacks.CallbackList | None = None
-        self._model = model
+        self._model = model if callbacks else None
         self._epoch_steps = config.eval_steps or config.num_train_steps
         self._train: Mapping[str, float] = {}
         if callbacks:
             model.compile(keras.optimizers.SGD(0.0), auto_scale_loss=False)
             model.stop_training = False
-            last = config.num_train_steps
-            self._list = keras.callbacks.CallbackList(
-                list(callbacks),
-                model=model,
-                epochs=-(-last // self._epoch_steps),
-                steps=self._epoch_steps,
-                verbose=0,
-            )
+        self._list = keras.callbacks.CallbackList(
+            list(callbacks),
+            model=self._model,
+            epochs=-(-config.num_train_steps // self._epoch_steps),
+            steps=self._epoch_steps,
+            verbose=0,
+        )
 
     @property
     def stop(self) -> bool:
         """Whether a callback has asked to end the run."""
-        return self._list is not None and bool(self._model.stop_training)
+        return self._model is not None and bool(self._model.stop_training)
 
     def begin(self, step: int) -> None:
         """Reports that training (re)starts after `step` updates."""
-        if self._list is not None:
-            self._list.on_train_begin()
-            self._list.on_epoch_begin(step // self._epoch_steps)
+        self._list.on_train_begin()
+        self._list.on_epoch_begin(step // self._epoch_steps)
 
     def report_training(self, step: int, values: Mapping[str, float]) -> None:
         """Reports metrics of training up to a step."""
         self._train = dict(values)
-        if self._list is not None:
+        if self._model is not None:
             optimizer = self._model.optimizer
             optimizer.learning_rate = values["learning_rate"]
             optimizer.iterations.assign(step)
@@ -90,8 +82,6 @@ class RunCallbacks:
 
     def end_epoch(self, step: int, evaluation: Mapping[str, float]) -> None:
         """Reports an evaluation, which is empty without evaluation data."""
-        if self._list is None:
-            return
         if evaluation:
             self._list.on_test_begin()
             self._list.on_test_end(dict(evaluation))
@@ -102,5 +92,4 @@ class RunCallbacks:
 
     def end(self) -> None:
         """Reports that training has ended."""
-        if self._list is not None:
-            self._list.on_train_end(dict(self._train))
+        self._list.on_train_end(dict(self._train))

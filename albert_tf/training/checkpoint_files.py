@@ -13,25 +13,20 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
 from albert_tf.input_files import check_regular
+from albert_tf.interop.run_folder import CHECKPOINTS
+from albert_tf.interop.tf_checkpoint import SUFFIX
 from albert_tf.training.best_checkpoint import read_best
 
-FOLDER = "checkpoints"
 BEST = "best"
 
 # Name of the state of the `TimeBudget` in a checkpoint.
 TIME = "time"
 
-# What `tf.train.Checkpoint` appends to the path of an object.
-_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _UNFINISHED = "unfinished-"
 
 
 def check_run_path(path: str | os.PathLike[str]) -> None:
-    """Checks that TensorFlow can read checkpoints below a path.
-
-    Raises:
-      InputError: if it has a character that TensorFlow takes for a pattern.
-    """
+    """Raises an `InputError` if TensorFlow takes a path for a pattern."""
     found = sorted({*os.fspath(path)} & {*"*?[\\"})
     if found:
         raise InputError(
@@ -61,20 +56,14 @@ def list_checkpoints(folder: str | os.PathLike[str]) -> dict[int, str]:
 
 def run_checkpoints(run_dir: str | os.PathLike[str]) -> dict[int, str]:
     """Returns the complete checkpoints of a run; see `list_checkpoints`."""
-    return list_checkpoints(os.path.join(os.fspath(run_dir), FOLDER))
+    return list_checkpoints(os.path.join(os.fspath(run_dir), CHECKPOINTS))
 
 
 def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Reads a whole checkpoint into memory and verifies its checksums.
 
-    Args:
-      prefix: path of the checkpoint, without extension.
-
-    Returns:
-      The arrays by name: `model/<variable>`, ..., `step`, `seed`.
-
-    Raises:
-      InputError: if the checkpoint is damaged or does not exist.
+    Returns the arrays by name: `model/<variable>`, ..., `step`, `seed`. A
+    missing or damaged checkpoint is an `InputError`.
     """
     prefix = os.fspath(prefix)
     for path in glob.glob(f"{glob.escape(prefix)}.*"):  # none of remote ones
@@ -83,9 +72,9 @@ def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         # `tf.train.load_checkpoint` would also accept a folder.
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         return {
-            key.removesuffix(_SUFFIX): reader.get_tensor(key)
+            key.removesuffix(SUFFIX): reader.get_tensor(key)
             for key in reader.get_variable_to_shape_map()
-            if key.endswith(_SUFFIX)
+            if key.endswith(SUFFIX)
         }
     # The reader raises IndexError for a truncated file ("out of range").
     except (tf.errors.OpError, IndexError) as error:
@@ -99,7 +88,7 @@ def read_time(prefix: str) -> tuple[float, ...]:
     """Reads the state of the `TimeBudget` of a checkpoint; () without one."""
     try:
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-        return tuple(map(float, reader.get_tensor(TIME + _SUFFIX)))
+        return tuple(map(float, reader.get_tensor(TIME + SUFFIX)))
     except (tf.errors.OpError, ValueError, IndexError):
         return ()  # A damaged checkpoint is reported when it is restored.
 
@@ -110,15 +99,12 @@ def _checkpoints_in(folder: str) -> dict[int, str]:
 
 
 def find_checkpoint(path: str | os.PathLike[str]) -> str:
-    """Finds one checkpoint of a run.
+    """Finds one checkpoint of a run, and returns its path without extension.
 
     Args:
       path: a run's folder or the folder of its checkpoints, for the newest
         checkpoint; either with `/best` appended, for the best one; or the path
         of a checkpoint without extension.
-
-    Returns:
-      Path of the checkpoint, without extension.
 
     Raises:
       InputError: if there is no checkpoint.
@@ -130,7 +116,7 @@ def find_checkpoint(path: str | os.PathLike[str]) -> str:
         return found[max(found)]
     parent, name = os.path.split(path)
     if name == BEST:
-        for folder in (os.path.join(parent, FOLDER), parent):
+        for folder in (os.path.join(parent, CHECKPOINTS), parent):
             best = read_best(folder)
             if best is not None:
                 return checkpoint_path(folder, best.step)
@@ -158,7 +144,7 @@ def write_checkpoint(
         with tf.device("CPU:0"):
             tf.raw_ops.SaveV2(
                 prefix=unfinished,
-                tensor_names=[name + _SUFFIX for name in values],
+                tensor_names=[name + SUFFIX for name in values],
                 shape_and_slices=[""] * len(values),
                 tensors=list(values.values()),
             )
@@ -208,10 +194,8 @@ def match_checkpoints(
         extension.
 
     Returns:
-      Unique paths without extension, sorted by folder and step.
-
-    Raises:
-      InputError: if a pattern matches no checkpoint.
+      Unique paths without extension, sorted by folder and step; at least one
+      for each pattern.
     """
     found = {}
     for pattern in split_patterns(patterns):

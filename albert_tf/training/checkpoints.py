@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.interop.run_folder import CHECKPOINTS
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
     BEST,
-    FOLDER,
     TIME,
     check_run_path,
     find_checkpoint,
@@ -43,15 +43,13 @@ class Checkpoints:
 
     Args:
       folder: folder of the checkpoints; created by the first save.
-      variables: the variables to save, by stable name; see
-        `training_variables`.
+      variables: the variables to save, by name; see `training_variables`.
       seed: the seed of the run; checkpoints of another seed are not restored.
       keep: number of the newest checkpoints to keep, besides the best one.
       is_writer: whether this process writes.
 
     Attributes:
-      skipped: the batches that the run skips; saved and restored with the
-        variables.
+      skipped: the batches that the run skips; saved with the variables.
       time: the state of the run's `TimeBudget`, () without one; likewise.
     """
 
@@ -81,12 +79,9 @@ class Checkpoints:
     def save(self, step: int) -> None:
         """Starts to write the current values as the checkpoint of `step`.
 
-        When it is complete, old checkpoints are pruned. Checkpoints of later
-        steps, which could not be read, are removed, too.
-
-        Raises:
-          OSError: if the previous checkpoint could not be written. An error of
-            this one is raised by the next `save` or `wait`.
+        When it is complete, old checkpoints are pruned, and those of later
+        steps, which could not be read, are removed, too. If it cannot be
+        written, the next `save` or `wait` raises the `OSError`.
         """
         if not self._is_writer:
             return
@@ -99,18 +94,10 @@ class Checkpoints:
             self._remove(lambda other: other > step)
             self._prune(step)
 
-        self._submit(write)
-
-    def _submit(self, write: Callable[[], None]) -> None:
-        self.wait()
         self._pending = self._writer.submit(write)
 
     def wait(self) -> None:
-        """Waits until everything is written.
-
-        Raises:
-          OSError: if something could not be written; raised once.
-        """
+        """Waits until everything is written; raises its `OSError` once."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
@@ -127,8 +114,8 @@ class Checkpoints:
     def keep_best(self, best: Best | None) -> None:
         """Records the best checkpoint, so that pruning keeps it.
 
-        Args:
-          best: evaluation at a step that was saved; None to forget the best.
+        `best` is the evaluation of a step that was saved; None to forget the
+        best.
         """
         if best == self._best or not self._is_writer:
             return
@@ -138,7 +125,8 @@ class Checkpoints:
             write_best(self._folder, best)
             self._prune(self._step)
 
-        self._submit(write)
+        self.wait()
+        self._pending = self._writer.submit(write)
 
     def steps(self) -> list[int]:
         """Returns the steps of all checkpoints, including damaged ones."""
@@ -185,9 +173,7 @@ class Checkpoints:
                 remove_checkpoint(path)
 
     def restore_latest(self) -> int | None:
-        """Restores the newest readable checkpoint.
-
-        Damaged ones are skipped with a warning.
+        """Restores the newest readable checkpoint; warns of damaged ones.
 
         Returns:
           The step of the checkpoint, or None if there is no checkpoint yet.
@@ -223,10 +209,9 @@ class Checkpoints:
                 f"{source} was trained with seed={seed}, not {self._seed}; use "
                 "that seed or another folder"
             )
-        unknown = sorted(values.keys() - self._variables.keys())
-        if unknown:
+        if unknown := values.keys() - self._variables.keys():
             raise InputError(
-                f"{source} holds {unknown[0]}, which this run does not have; "
+                f"{source} holds {min(unknown)}, which this run does not have; "
                 "resume with the settings it was written with"
             )
         assign_values(self._variables, values, source)
@@ -241,11 +226,7 @@ def open_checkpoints(
     *,
     is_writer: bool,
 ) -> Checkpoints | None:
-    """Returns the `Checkpoints` of a run; None if it has no folder.
-
-    Raises:
-      InputError: if the settings require a folder, or see `check_run_path`.
-    """
+    """Returns the `Checkpoints` of a run; None if it has no folder."""
     if run_dir is None:
         if config.best_metric:
             raise InputError(
@@ -254,7 +235,7 @@ def open_checkpoints(
         return None
     check_run_path(run_dir)
     return Checkpoints(
-        os.path.join(os.fspath(run_dir), FOLDER),
+        os.path.join(os.fspath(run_dir), CHECKPOINTS),
         variables,
         seed=config.seed,
         keep=config.keep_checkpoint_max,
@@ -266,47 +247,36 @@ def training_variables(
     model: Any, optimizer: Any, loss_scale: Any = None, averages: Any = None
 ) -> dict[str, tf.Variable]:
     """Returns all variables that a run is resumed from, by name."""
-    named = {f"model/{n}": v for n, v in by_name(model.weights).items()}
-    named |= {f"optimizer/{n}": v for n, v in optimizer.slots.items()}
+    groups = {"model": by_name(model.weights), "optimizer": optimizer.slots}
     if averages is not None:
-        average = averages.variables
-        named |= {f"average/{n}": v for n, v in average.items()}
+        groups["average"] = averages.variables
     if loss_scale is not None:
-        scale = loss_scale.variables
-        named |= {f"loss_scale/{n}": v for n, v in scale.items()}
-    return named
+        groups["loss_scale"] = loss_scale.variables
+    return {
+        f"{group}/{name}": variable
+        for group, variables in groups.items()
+        for name, variable in variables.items()
+    }
 
 
 def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
     """Loads only the weights of a model from a checkpoint of a run.
 
-    If the run averages its weights, the averages are loaded.
-
-    Args:
-      model: a Keras model whose variables have the names of the run's model.
-      path: the run's folder for its newest checkpoint; see `find_checkpoint`.
-
-    Returns:
-      The step of the checkpoint.
-
-    Raises:
-      InputError: if there is no checkpoint, it cannot be read, or a variable is
-        missing, unused or of another shape. The model is then unchanged.
+    If the run averages its weights, the averages are loaded. The newest
+    checkpoint of a run's folder is used; see `find_checkpoint`. Returns its
+    step. If a variable is missing, unused or of another shape, the model is
+    unchanged.
     """
     prefix = find_checkpoint(path)
     values = read_checkpoint(prefix)
     for name in [n for n in values if n.startswith("average/")]:
         values["model/" + name.removeprefix("average/")] = values[name]
     variables = {f"model/{n}": v for n, v in by_name(model.weights).items()}
-    unused = sorted(
-        name
-        for name in values.keys() - variables.keys()
-        if name.startswith("model/")
-    )
+    unused = {x for x in values if x.startswith("model/")} - variables.keys()
     if unused:
         raise InputError(
-            f"{prefix} holds {unused[0]}, which the model does not have; load "
-            "it into the model it was trained as"
+            f"{prefix} holds {min(unused)}, which the model does not have; "
+            "load it into the model it was trained as"
         )
     assign_values(variables, values, prefix)
     return int(values["step"])
@@ -315,14 +285,10 @@ def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
 def load_best_variables(model: Any, run_dir: str | os.PathLike[str]) -> int:
     """Loads the best weights of a run or, without a record, the newest.
 
-    Returns:
-      The step of the checkpoint.
-
-    Raises:
-      InputError: see `load_model_variables`.
+    See `load_model_variables`.
     """
     path = os.fspath(run_dir)
-    if read_best(os.path.join(path, FOLDER)) is not None:
+    if read_best(os.path.join(path, CHECKPOINTS)) is not None:
         path = os.path.join(path, BEST)
     return load_model_variables(model, path)
 
@@ -334,13 +300,8 @@ def assign_values(
 ) -> None:
     """Assigns a value to every variable, or to none if one does not fit.
 
-    Args:
-      variables: variables by name.
-      values: arrays by name; other names are ignored.
-      source: the checkpoint, for error messages.
-
-    Raises:
-      InputError: if a value is missing or of another shape.
+    A missing or misshapen value is an `InputError` that names the `source`.
+    Values of other names are ignored.
     """
     for name, variable in variables.items():
         if name not in values:

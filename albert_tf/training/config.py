@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Mapping
@@ -28,6 +29,13 @@ from albert_tf.settings import (
 Optimizer = Literal["lamb", "adamw"]
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Distribution = Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"]
+
+# How runs are evaluated may change when they are resumed. Which devices they
+# use is not recorded.
+_evaluation = functools.partial(
+    setting, group=EVALUATION, on_resume="may_change"
+)
+_devices = functools.partial(setting, group=MACHINE, on_resume="not_recorded")
 
 # The first and the last batch of a range, from 0.
 BatchRange = tuple[int, int]
@@ -95,62 +103,40 @@ class TrainingConfig:
         bounds="[1, inf)",
         on_resume="may_change",
     )
-    eval_steps: int = setting(
+    eval_steps: int = _evaluation(
         0,
         "Steps between evaluations; 0: evaluate only at the end.",
-        group=EVALUATION,
         bounds="[0, inf)",
-        on_resume="may_change",
     )
-    save_checkpoints_steps: int = setting(
-        1000,
-        "Steps between checkpoints.",
-        group=EVALUATION,
-        bounds="[1, inf)",
-        on_resume="may_change",
+    save_checkpoints_steps: int = _evaluation(
+        1000, "Steps between checkpoints.", bounds="[1, inf)"
     )
-    save_checkpoints_minutes: float = setting(
+    save_checkpoints_minutes: float = _evaluation(
         30.0,
         "Save a checkpoint after this many minutes, even if "
         "--save_checkpoints_steps are not done; 0: never.",
-        group=EVALUATION,
         bounds="[0, inf)",
-        on_resume="may_change",
     )
-    keep_checkpoint_max: int = setting(
-        5,
-        "Number of the newest checkpoints to keep.",
-        group=EVALUATION,
-        bounds="[1, inf)",
-        on_resume="may_change",
+    keep_checkpoint_max: int = _evaluation(
+        5, "Number of the newest checkpoints to keep.", bounds="[1, inf)"
     )
-    best_metric: str = setting(
+    best_metric: str = _evaluation(
         "",
         "Also keep the checkpoint with the best value of this evaluation "
         "metric; lower is better if its name contains 'loss'.",
-        group=EVALUATION,
-        on_resume="may_change",
     )
-    early_stopping_patience: int = setting(
+    early_stopping_patience: int = _evaluation(
         0,
         "End the run after this many evaluations without improvement; 0: "
         "never.",
-        group=EVALUATION,
         bounds="[0, inf)",
-        on_resume="may_change",
     )
-    log_steps: int = setting(
-        100,
-        "Steps between lines of training metrics.",
-        group=EVALUATION,
-        bounds="[1, inf)",
-        on_resume="may_change",
+    log_steps: int = _evaluation(
+        100, "Steps between lines of training metrics.", bounds="[1, inf)"
     )
-    log_update_norms: bool = setting(
+    log_update_norms: bool = _evaluation(
         True,
         "Log the update norm and trust ratio of each variable to TensorBoard.",
-        group=EVALUATION,
-        on_resume="may_change",
     )
     skip_batches: str = setting(
         "",
@@ -177,7 +163,13 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        self._check_early_stopping()
+        require(
+            self,
+            "early_stopping_patience",
+            not self.early_stopping_patience
+            or (self.best_metric and self.eval_steps),
+            "0 without best_metric and eval_steps",
+        )
         require(
             self,
             "skip_batches",
@@ -195,21 +187,10 @@ class TrainingConfig:
             for match in found
         )
 
-    def _check_early_stopping(self) -> None:
-        require(
-            self,
-            "early_stopping_patience",
-            not self.early_stopping_patience
-            or (self.best_metric and self.eval_steps),
-            "0 without best_metric and eval_steps",
-        )
-
     def next_stop(self, step: int, launch: int) -> int:
         """Returns the step after which control returns to the host.
 
-        Args:
-          step: number of updates done.
-          launch: maximum number of steps of the next launch.
+        `launch` is the maximum number of steps of the next launch.
         """
         periods = [self.log_steps, self.save_checkpoints_steps]
         if self.eval_steps:
@@ -254,12 +235,8 @@ class RunConfig(TrainingConfig):
         group=LENGTH,
         bounds="[1, 1048576]",
     )
-    eval_batch_size: int = setting(
-        32,
-        "Examples per evaluation batch.",
-        group=EVALUATION,
-        bounds="[1, 1048576]",
-        on_resume="may_change",
+    eval_batch_size: int = _evaluation(
+        32, "Examples per evaluation batch.", bounds="[1, 1048576]"
     )
     learning_rate: float = setting(
         5e-5, "Peak learning rate.", group=LEARNING_RATE, bounds="(0, 1000]"
@@ -287,31 +264,16 @@ class RunConfig(TrainingConfig):
         "are too large.",
         group=OPTIMIZER,
     )
-    distribution: Distribution = setting(
+    distribution: Distribution = _devices(
         "auto",
         "auto: the TPU if --tpu is given, the workers in TF_CONFIG if set, all "
         "GPUs if there are several, else one device.",
-        group=MACHINE,
-        on_resume="not_recorded",
     )
-    tpu: str | None = setting(
-        None,
-        "TPU: 'local' on a TPU VM, its name, or a grpc:// address.",
-        group=MACHINE,
-        on_resume="not_recorded",
+    tpu: str | None = _devices(
+        None, "TPU: 'local' on a TPU VM, its name, or a grpc:// address."
     )
-    tpu_zone: str | None = setting(
-        None,
-        "Zone of a TPU given by name.",
-        group=MACHINE,
-        on_resume="not_recorded",
-    )
-    gcp_project: str | None = setting(
-        None,
-        "Project of a TPU given by name.",
-        group=MACHINE,
-        on_resume="not_recorded",
-    )
+    tpu_zone: str | None = _devices(None, "Zone of a TPU given by name.")
+    gcp_project: str | None = _devices(None, "Project of a TPU given by name.")
     precision: Precision = setting(
         "float32", "Keras dtype policy of the model.", group=MACHINE
     )
@@ -328,15 +290,10 @@ class RunConfig(TrainingConfig):
         super().__post_init__()
 
     def require_warmup_within(self, end: int, advice: str = "lower it") -> None:
-        """Checks that the warm-up ends before the run does.
+        """Checks that the warm-up, until step `end`, ends before the run does.
 
-        Args:
-          end: the step at which it ends.
-          advice: what to do otherwise.
-
-        Raises:
-          InputError: if the run ends first, so that the learning rate never
-            reaches its peak.
+        Otherwise the learning rate never reaches its peak: an `InputError` that
+        ends with `advice`.
         """
         steps = self.num_train_steps
         require(

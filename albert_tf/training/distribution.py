@@ -13,24 +13,14 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
-from albert_tf.training.config import (
-    Distribution,
-    Precision,
-    TrainingConfig,
-)
+from albert_tf.training.config import Distribution, Precision, TrainingConfig
 from albert_tf.training.optimizers import name_of, tf_variable
 
 
 def check_model(
     config: TrainingConfig, strategy: tf.distribute.Strategy, model: Any
 ) -> None:
-    """Checks that a model can be trained with a strategy and settings.
-
-    Raises:
-      InputError: if the model has no trainable variables, or the settings do
-        not fit it.
-      ValueError: if the model was created outside the strategy's scope.
-    """
+    """Checks that a model can be trained with a strategy and settings."""
     if not model.trainable_variables:
         raise InputError(
             "the model has no trainable variable; unfreeze some of its layers"
@@ -67,20 +57,12 @@ def check_tpu_run(
     precision: str = "float32",
     jit_compile: bool = False,
 ) -> None:
-    """Checks that a TPU supports the settings of a run.
+    """Checks that a TPU, if one is given, supports the settings of a run.
 
     A TPU given by name or address is attached to other machines, which read the
     records and write the checkpoints, so all paths must be in a bucket. With
-    "local" any path will do.
-
-    Args:
-      tpu: see `make_strategy`; None: nothing is checked.
-      paths: name of the setting -> path, or comma-separated or listed patterns.
-      precision: see `set_precision`.
-      jit_compile: see `TrainingConfig`.
-
-    Raises:
-      InputError: if a setting is not supported.
+    "local" any path will do. `paths` are setting -> path, or comma-separated or
+    listed patterns.
     """
     if tpu is None:
         return
@@ -107,20 +89,10 @@ def check_tpu_run(
                 )
 
 
-def tpu_strategy(
-    tpu: str, zone: str | None = None, project: str | None = None
+def _tpu_strategy(
+    tpu: str, zone: str | None, project: str | None
 ) -> tf.distribute.TPUStrategy:
-    """Connects to a TPU, initializes it and returns its strategy.
-
-    Args:
-      tpu: "local", the name of a TPU, or the address `grpc://...` of its first
-        host.
-      zone: zone of a TPU given by name; default: this machine's.
-      project: project of a TPU given by name; default: this machine's.
-
-    Raises:
-      InputError: if there is no such TPU, or it cannot be reached.
-    """
+    """Connects to a TPU, initializes it and returns its strategy."""
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
             tpu=tpu, zone=zone, project=project
@@ -175,15 +147,14 @@ def make_strategy(
         distribution = _detect(tpu, workers, devices)
     _check(distribution, tpu, tpu_zone, gcp_project, workers, devices)
     if distribution == "tpu" and tpu is not None:
-        return tpu_strategy(tpu, tpu_zone, gcp_project)
+        return _tpu_strategy(tpu, tpu_zone, gcp_project)
     if distribution == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
     _check_devices(devices)
-    gpus = [f"GPU:{i}" for i in range(len(_logical_devices("GPU")))]
+    gpus, cpus = _logical_devices("GPU"), _logical_devices("CPU")
     if distribution == "one_device":
         device = (devices or gpus or ["CPU:0"])[0]
         return tf.distribute.OneDeviceStrategy(f"/{device.lstrip('/')}")
-    cpus = [f"CPU:{i}" for i in range(len(_logical_devices("CPU")))]
     if not devices and not gpus and len(cpus) == 1:
         raise InputError(
             "distribution='mirrored': this machine has no GPU, and its CPU is "
@@ -195,8 +166,8 @@ def make_strategy(
 def strategy_of_this_machine() -> tf.distribute.Strategy:
     """Creates the strategy of a single process, for evaluations.
 
-    It uses all GPUs of this machine if there are several, else one device, and
-    ignores the workers in TF_CONFIG.
+    It uses all GPUs if there are several, else one device, and ignores
+    TF_CONFIG.
     """
     several = len(_logical_devices("GPU")) > 1
     return make_strategy("mirrored" if several else "one_device")
@@ -210,16 +181,10 @@ def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
 
 
 def set_precision(precision: str) -> None:
-    """Sets the dtype policy of Keras layers that are created afterwards.
+    """Sets the dtype policy (`Precision`) of Keras layers created afterwards.
 
     Variables stay float32. "mixed_float16" also needs
     `TrainingConfig(dynamic_loss_scale=True)`.
-
-    Args:
-      precision: see `Precision`.
-
-    Raises:
-      InputError: if the precision is unknown.
     """
     if precision not in get_args(Precision):
         raise InputError(
@@ -245,9 +210,9 @@ def _workers_of_tf_config() -> list[str]:
 
 
 def _logical_devices(device_type: str) -> list[str]:
-    return [
-        device.name for device in tf.config.list_logical_devices(device_type)
-    ]
+    """Returns names such as "GPU:0"."""
+    devices = tf.config.list_logical_devices(device_type)
+    return [device.name.split("device:")[-1] for device in devices]
 
 
 def _detect(tpu, workers, devices) -> str:
@@ -272,11 +237,8 @@ def _check(distribution, tpu, tpu_zone, gcp_project, workers, devices) -> None:
                 "other; unset one"
             )
     else:
-        for name, value in (
-            ("tpu", tpu),
-            ("tpu_zone", tpu_zone),
-            ("gcp_project", gcp_project),
-        ):
+        given = {"tpu": tpu, "tpu_zone": tpu_zone, "gcp_project": gcp_project}
+        for name, value in given.items():
             if value is not None:
                 raise InputError(
                     f"{name}={value!r} requires distribution='tpu', not "
@@ -301,7 +263,6 @@ def _check(distribution, tpu, tpu_zone, gcp_project, workers, devices) -> None:
 
 def _check_devices(devices: list[str]) -> None:
     known = _logical_devices("CPU") + _logical_devices("GPU")
-    known = [name.split("device:")[-1] for name in known]
     for device in devices:
         if device.lstrip("/").upper() not in known:
             raise InputError(

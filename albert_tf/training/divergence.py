@@ -23,8 +23,7 @@ _SUGGESTED = 100
 class Divergence(Exception):
     """Raised for a step with a non-finite or too large loss or gradient.
 
-    Attributes:
-      update: number of the step, from 0.
+    `update` is the number of the step, from 0.
     """
 
     def __init__(self, update: int, reason: str):
@@ -69,14 +68,9 @@ def explain_divergence(
     batch_size: int,
     first_step: int = 0,
 ) -> str:
-    """Returns what diverged, and how to go on.
+    """Returns what diverged, and how to go on from a checkpoint (0: none).
 
-    Args:
-      divergence: the divergence.
-      checkpoint: step of the last checkpoint; 0 without one.
-      skipped: the batches that the run skips.
-      batch_size: examples per global batch.
-      first_step: first update of the phase.
+    `first_step` is the first update of the phase.
     """
     skipped = tuple(skipped)
     batch = batch_of(divergence.update, skipped)
@@ -97,19 +91,12 @@ def explain_divergence(
 
 
 def batches_to_skip(
-    recorded: Iterable[BatchRange],
-    asked: Iterable[BatchRange],
-    step: int,
+    recorded: Iterable[BatchRange], asked: Iterable[BatchRange], step: int
 ) -> tuple[BatchRange, ...]:
-    """Returns the batches that a run skips from a checkpoint on.
+    """Returns the batches that a run skips from the checkpoint of `step` on.
 
-    Args:
-      recorded: the batches that the checkpoint's run skips.
-      asked: `TrainingConfig.skipped`.
-      step: the step of the checkpoint; 0 for a new run.
-
-    Raises:
-      InputError: if the run was trained on one of them already.
+    These are those that it has `recorded`, and those that are `asked` for. If
+    it was trained on one of the latter already, it is an `InputError`.
     """
     recorded = tuple(recorded)
     added = [each for each in asked if each not in recorded]
@@ -142,10 +129,7 @@ def batches_from(
 ) -> tf.data.Dataset:
     """Returns the batches from that of `update` on, without skipped ones.
 
-    Args:
-      dataset_fn: returns the batches of the data from a given number on.
-      update: the next update, from 0.
-      skipped: the batches that the run skips.
+    `dataset_fn` returns the batches of the data from a given number on.
     """
     first = batch_of(update, skipped)
     dataset = dataset_fn(first)

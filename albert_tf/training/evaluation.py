@@ -18,13 +18,8 @@ from albert_tf.training.workers import is_chief
 class Evaluator:
     """Evaluates a model; traced once for all calls.
 
-    Args:
-      strategy: the strategy of the model.
-      model: the Keras model.
-      loss: the loss and its metrics.
-      batch_size: maximum number of examples per batch. All batches are padded
-        to this size, as TPUs and XLA require, with examples of weight 0; see
-        `WEIGHTS`.
+    All batches are padded to `batch_size`, the maximum number of examples, as
+    TPUs and XLA require, with examples of weight 0; see `WEIGHTS`.
     """
 
     def __init__(
@@ -61,9 +56,6 @@ class Evaluator:
 
         Returns:
           `loss` and the metrics of the loss; NaN for metrics of zero weight.
-
-        Raises:
-          InputError: if the dataset is empty.
         """
         if max_steps is not None:
             dataset = dataset.take(max_steps)

@@ -34,7 +34,7 @@ class Evaluations:
       results: step -> evaluation. They are kept here, because workers may not
         see the chief's log at once.
       best: the best evaluation whose checkpoint is kept.
-      since_improvement: number of evaluations since the metric has improved.
+      since_improvement: number of evaluations since then.
     """
 
     def __init__(
@@ -56,9 +56,7 @@ class Evaluations:
     def restore(self, lines: Iterable[Mapping[str, Any]], step: int) -> None:
         """Returns to the state after a step.
 
-        Args:
-          lines: the lines of the log, of `metrics.jsonl`.
-          step: number of updates done.
+        `lines` are those of the log, of `metrics.jsonl`.
         """
         saved = self._checkpoints.steps() if self._checkpoints else ()
         for line in lines:
@@ -72,12 +70,8 @@ class Evaluations:
     def run(self, step: int) -> tuple[Mapping[str, float], Best | None]:
         """Evaluates the model after a step.
 
-        Returns:
-          The result, and its record if it is the best so far; `keep` it then.
-          The result is empty if the run is not evaluated.
-
-        Raises:
-          InputError: if the result lacks the metric of the best checkpoint.
+        Returns the result, empty if the run is not evaluated, and its record if
+        it is the best so far; `keep` it then.
         """
         evaluate = self._evaluate_of(step)
         if evaluate is None:

@@ -20,13 +20,9 @@ MISCOUNTED = re.compile(r"expected to contain \d+ elements")
 def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
     """Shuffles deterministically, unlike `Dataset.shuffle`.
 
-    The order depends only on `seed` and `number`; `Dataset.shuffle` mixes in
-    the global seed.
-
-    Args:
-      values: `[n]`.
-      seed: int64 `[2]`.
-      number: integer scalar, folded into the seed.
+    The order of `values` (`[n]`) depends only on `seed` (int64 `[2]`) and
+    `number`, which is folded into it; `Dataset.shuffle` mixes in the global
+    seed.
     """
     seed = tf.random.experimental.stateless_fold_in(seed, number)
     keys = tf.random.stateless_uniform(
@@ -124,11 +120,7 @@ def distribute(
 def per_replica_slices(
     dataset: tf.data.Dataset, context: tf.distribute.InputContext
 ) -> tf.data.Dataset:
-    """Cuts batches into one slice for each replica of a host.
-
-    Args:
-      dataset: global batches; see `distribute`.
-      context: the input context of the host.
+    """Cuts global batches into one slice for each replica of a host.
 
     Returns:
       Dataset of slices: for each batch, one for every replica of the host. If
@@ -172,11 +164,7 @@ def _slice(batch: Any, replica: tf.Tensor, replicas: int) -> Any:
 
 
 def static_batch_size(dataset: tf.data.Dataset) -> int:
-    """Returns the size of the global batches.
-
-    Raises:
-      InputError: if the batches have no static size.
-    """
+    """Returns the size of the global batches, which must be static."""
     sizes = {
         spec.shape[0] if spec.shape.rank else None
         for spec in tf.nest.flatten(dataset.element_spec)
@@ -191,11 +179,7 @@ def static_batch_size(dataset: tf.data.Dataset) -> int:
 
 
 def slice_size(batch_size: int, replicas: int, accumulation: int) -> int:
-    """Returns the number of examples of a micro-batch.
-
-    Raises:
-      InputError: if the global batch cannot be split into equal slices.
-    """
+    """Returns the examples of a micro-batch; all must have the same number."""
     slices = replicas * accumulation
     if batch_size % slices:
         raise InputError(
@@ -211,18 +195,11 @@ def check_batches(
     accumulation: int,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Checks training data, and reads the first batch.
+    """Checks training data for a number of steps, and reads the first batch.
 
-    Args:
-      data: the global batches.
-      steps: number of steps to train, one batch each.
-      accumulation: micro-batches per replica.
-      strategy: the strategy of the run.
-
-    Raises:
-      InputError: if the batches have no static size, cannot be split into equal
-        slices, or there are too few. If TensorFlow does not know their number,
-        only an empty dataset is noticed here.
+    The batches must have a static size that can be split into equal slices. If
+    TensorFlow does not know their number, too few of them are noticed here only
+    if there is none.
     """
     dataset, per_host_fn = data
     slice_size(

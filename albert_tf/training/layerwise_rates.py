@@ -26,11 +26,6 @@ def layerwise_rates(
     level: with one group, the block is one level below the top and the
     embeddings two. Otherwise each layer is a level, and weights that a group
     shares have the level of its last layer. Inner blocks are one level.
-
-    Args:
-      config: the architecture.
-      names: names of variables, such as `encoder/pooler/kernel`.
-      decay: factor from each level to the one below, in (0, 1].
     """
     levels = _stack_levels(config)
     top = 1 + max(levels.values())

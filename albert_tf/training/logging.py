@@ -39,11 +39,7 @@ _MAX_BYTES = 1 << 30
 
 
 class MetricsAccumulator:
-    """Means and rates of the steps since the last log line.
-
-    Args:
-      batch_size: examples per global batch.
-    """
+    """Means and rates of the steps since the last log line."""
 
     def __init__(self, batch_size: int):
         self._batch_size = batch_size
@@ -66,10 +62,8 @@ class MetricsAccumulator:
         """Returns means and rates since the last call, and resets them.
 
         `loss` and `gradient_norm` are means over steps, the other metrics
-        weighted means over the examples of all steps.
-
-        Args:
-          names: names of the rows.
+        weighted means over the examples of all steps. `names` are those of the
+        rows.
         """
         # Summed at once, so that rounding does not depend on the launches.
         rows = np.concatenate(self._rows)
@@ -120,11 +114,8 @@ class MetricsLog:
     ) -> None:
         """Appends the values of one step and flushes them.
 
-        Args:
-          step: number of updates done.
-          split: "train", "eval" or the name of another data set.
-          values: metrics by name.
-          details: additional values by name, only for TensorBoard.
+        `split` is "train", "eval" or the name of another data set; `details`
+        are additional values, only for TensorBoard.
         """
         line = {
             "step": step,
@@ -186,11 +177,7 @@ def _complete_lines(path: str) -> list[bytes]:
 
 
 def _parse(text: bytes, source: str) -> dict[str, Any]:
-    """Parses a line of `metrics.jsonl`.
-
-    Raises:
-      InputError: if the line is invalid.
-    """
+    """Parses a line of `metrics.jsonl`; an invalid one is an `InputError`."""
     line = parse_object(text, source)
     for name, kind in (
         ("step", int),
@@ -208,8 +195,7 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
 def _cut_lines(path: str, step: int) -> None:
     """Removes the lines after a step; keeps invalid lines."""
     kept = []
-    lines = _complete_lines(path)
-    for line in lines:
+    for line in _complete_lines(path):
         try:
             after = _parse(line, path)["step"] > step
         except InputError:
@@ -263,11 +249,8 @@ def _cut_events(path: str, step: int) -> None:
 class TrainingLog:
     """Shows the progress of a run and writes its metrics.
 
-    Args:
-      config: settings of the run.
-      run_dir: the folder of the run; None: metrics are shown, but not written.
-      step: the step that the run (re)starts from.
-      chief: whether this process is the chief; other workers log nothing.
+    Workers other than the chief log nothing. Without `run_dir`, metrics are
+    shown, but not written. `step` is what the run (re)starts from.
     """
 
     def __init__(

@@ -37,18 +37,13 @@ class Loss(Protocol):
         ...
 
     def __call__(
-        self,
-        model: Any,
-        batch: Any,
-        normalizers: Mapping[str, Any],
-        seed: Any,
+        self, model: Any, batch: Any, normalizers: Mapping[str, Any], seed: Any
     ) -> tuple[Any, Mapping[str, Any]]:
         """Returns what `batch` contributes to the loss and to the metrics.
 
         Args:
           model: the Keras model.
-          batch: nested tensors `[batch, ...]`; a slice of the global batch. In
-            evaluation it is a dict that has `WEIGHTS`.
+          batch: see `normalizers`.
           normalizers: the denominators of the whole global batch; in
             evaluation, of the whole dataset.
           seed: int32 `[2]` for dropout; None in evaluation.

@@ -11,10 +11,6 @@ class DynamicLossScale:
     The scale is halved after every step whose gradients are not finite (such a
     step changes no weight), and doubled after `growth_steps` finite steps in a
     row (arXiv:1710.03740). Create it under the strategy's scope.
-
-    Args:
-      initial_scale: the initial scale.
-      growth_steps: consecutive finite steps before the scale is doubled.
     """
 
     def __init__(
@@ -41,8 +37,8 @@ class DynamicLossScale:
     def update(self, finite: tf.Tensor) -> None:
         """Adjusts the scale after a step; call it outside of replicas.
 
-        Args:
-          finite: bool scalar, whether the gradients of the step were finite.
+        `finite`, a bool scalar, is whether the gradients of the step were
+        finite.
         """
         good_steps = tf.where(finite, self._good_steps + 1, 0)
         grow = good_steps >= self._growth_steps

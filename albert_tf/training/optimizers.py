@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import abc
 import functools
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -38,11 +36,7 @@ def tf_variable(variable: Variable) -> tf.Variable:
 
 
 def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
-    """Returns the variables by name.
-
-    Raises:
-      ValueError: if two variables share a name.
-    """
+    """Returns the variables by name; equal names are a `ValueError`."""
     variables = list(variables)
     counts = Counter(name_of(variable) for variable in variables)
     repeated = [name for name, count in counts.items() if count > 1]
@@ -51,60 +45,46 @@ def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
     return {name_of(variable): tf_variable(variable) for variable in variables}
 
 
-# Variables whose names match are not decayed, nor adapted by LAMB.
-EXCLUDED = ("LayerNorm", "layer_norm", "bias")
+# A variable is not decayed (and not adapted by LAMB) if this is in its name.
+_EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
+_MOMENTS = ("adam_m", "adam_v")
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-6
 
 
-class Optimizer(abc.ABC):
-    """Base class: an update in some direction, with decoupled weight decay.
+class AdamW:
+    """Adam with decoupled weight decay, by default without bias correction.
 
-    `w -= rate * (direction + weight_decay * w)`. A subclass computes the
-    direction, a function of the gradient and of the slots of a variable.
+    `w -= rate * (direction + weight_decay * w)`. The direction is
+    `m / (sqrt(v) + epsilon)`, as in the original's `AdamWeightDecayOptimizer`,
+    with the first moment m in the slot `adam_m` and the second moment v in
+    `adam_v`.
+
+    Moments start at 0, which makes the first updates too large: m is too small
+    by the factor `1 - beta_1**t` at update t, but sqrt(v) by the square root of
+    `1 - beta_2**t`. With bias correction (Kingma and Ba, arXiv:1412.6980), both
+    are divided by their factor.
 
     Args:
       weight_decay: coefficient of the weight decay.
-      exclude: regular expressions. A variable is not decayed (and not adapted
-        by LAMB) if any of them is found in its name.
       rate_multipliers: variable name -> factor on its learning rate, and so on
         its decay; 1 for other variables.
-      bias_correction: whether to correct the bias of the slots, which start at
-        0. The slot `updates` then counts the updates.
+      bias_correction: whether to correct the bias of the moments. The slot
+        `updates` then counts the updates.
     """
 
     def __init__(
         self,
         weight_decay: float = 0.01,
         *,
-        exclude: Sequence[str] = EXCLUDED,
         rate_multipliers: Mapping[str, float] | None = None,
         bias_correction: bool = False,
     ):
         self._weight_decay = weight_decay
-        self._exclude = tuple(exclude)
         self._rate_multipliers = dict(rate_multipliers or {})
         self._bias_correction = bias_correction
         self._variables: dict[str, tf.Variable] = {}
         self._slots: dict[str, tf.Variable] = {}
-
-    @abc.abstractmethod
-    def slot_shapes(self, shape: tf.TensorShape) -> dict[str, tf.TensorShape]:
-        """Returns slot -> its shape, of a variable of this shape."""
-
-    @abc.abstractmethod
-    def direction(
-        self,
-        gradient: tf.Tensor,
-        slots: Mapping[str, tf.Variable],
-        count: tf.Tensor | None,
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns the direction of an update, and the next values of the slots.
-
-        Args:
-          gradient: the gradient of a variable.
-          slots: the slots of this variable, by their names in `slot_shapes`.
-          count: float32 number of updates, this one included; None without
-            bias correction.
-        """
 
     def trust_ratio(
         self, weight: tf.Variable, update_norm: tf.Tensor
@@ -121,11 +101,7 @@ class Optimizer(abc.ABC):
     def build(self, variables: Iterable[Variable]) -> None:
         """Creates the slots; call it under the strategy's scope.
 
-        Args:
-          variables: float32 variables, in the order of the gradients.
-
-        Raises:
-          ValueError: if a variable is not float32, or two share a name.
+        `variables` must be float32 and in the order of the gradients.
         """
         self._variables = by_name(variables)
         self._slots = {}
@@ -135,10 +111,10 @@ class Optimizer(abc.ABC):
                     f"variable {name!r} is {variable.dtype.name}; "
                     "optimized variables must be float32"
                 )
-            for slot, shape in self.slot_shapes(variable.shape).items():
+            for slot in _MOMENTS:
                 slot_name = f"{name}/{slot}"
                 self._slots[slot_name] = tf.Variable(
-                    tf.zeros(shape), trainable=False, name=slot_name
+                    tf.zeros(variable.shape), trainable=False, name=slot_name
                 )
         if self._bias_correction:
             self._slots[UPDATES] = tf.Variable(
@@ -147,7 +123,7 @@ class Optimizer(abc.ABC):
 
     def is_excluded(self, name: str) -> bool:
         """Returns whether a variable is neither decayed nor adapted."""
-        return any(re.search(pattern, name) for pattern in self._exclude)
+        return bool(_EXCLUDED.search(name))
 
     def apply(
         self,
@@ -184,15 +160,11 @@ class Optimizer(abc.ABC):
         details = {}
         count = self._count(strategy, condition)
         for name, gradient in gradients.items():
-            variable = self._variables[name]
-            slots = {
-                slot: self._slots[f"{name}/{slot}"]
-                for slot in self.slot_shapes(variable.shape)
-            }
+            moments = [self._slots[f"{name}/{slot}"] for slot in _MOMENTS]
             found = strategy.extended.update(
-                variable,
+                self._variables[name],
                 functools.partial(self._update, name),
-                args=(gradient, slots, learning_rate, condition, count),
+                args=(gradient, moments, learning_rate, condition, count),
                 group=False,
             )
             # One value for each local device; all are equal.
@@ -216,18 +188,20 @@ class Optimizer(abc.ABC):
         )
         return tf.cast(count, tf.float32)
 
-    def _update(self, name, variable, gradient, slots, rate, condition, count):
+    def _update(
+        self, name, variable, gradient, moments, rate, condition, count
+    ):
         """Updates a device's copy of a variable; returns [norm(, ratio)].
 
         The result is one tensor, because strategies differ in how they handle
         structures.
         """
+        update, following = _direction(gradient, moments, count)
         excluded = self.is_excluded(name)
-        multiplier = self._rate_multipliers.get(name, 1.0)
-        update, following = self.direction(gradient, slots, count)
         if not excluded:
             update += self._weight_decay * variable
         details = [_norm(update)]
+        multiplier = self._rate_multipliers.get(name, 1.0)
         if multiplier != 1.0:
             rate *= multiplier
         if not excluded:
@@ -239,69 +213,34 @@ class Optimizer(abc.ABC):
         if condition is not None:
             # `tf.where` stays on the device; a `tf.cond` for each variable
             # would wait for the host.
-            following = {
-                slot: tf.where(condition, value, slots[slot])
-                for slot, value in following.items()
-            }
+            following = [
+                tf.where(condition, value, moment)
+                for value, moment in zip(following, moments, strict=True)
+            ]
             change = tf.where(condition, change, 0.0)
-        for slot, value in following.items():
-            slots[slot].assign(value)
+        for moment, value in zip(moments, following, strict=True):
+            moment.assign(value)
         variable.assign_sub(change)
         return tf.stack(details)
 
 
-class AdamW(Optimizer):
-    """Adam with decoupled weight decay, by default without bias correction.
+def _direction(gradient, moments, count):
+    """Returns the direction of AdamW, and the next moments.
 
-    The direction is `m / (sqrt(v) + epsilon)`, as in the original's
-    `AdamWeightDecayOptimizer`, with the first moment m in the slot `adam_m` and
-    the second moment v in `adam_v`.
-
-    Moments start at 0, which makes the first updates too large: m is too small
-    by the factor `1 - beta_1**t` at update t, but sqrt(v) by the square root of
-    `1 - beta_2**t`. With bias correction (Kingma and Ba, arXiv:1412.6980), both
-    are divided by their factor.
-
-    Args:
-      weight_decay: see `Optimizer`.
-      beta_1: decay rate of the first moment.
-      beta_2: decay rate of the second moment.
-      epsilon: added to the square root of the second moment.
-      **arguments: further arguments of `Optimizer`.
+    `count` is the number of updates, this one included; None without bias
+    correction.
     """
-
-    def __init__(
-        self,
-        weight_decay: float = 0.01,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-6,
-        **arguments: Any,
-    ):
-        super().__init__(weight_decay, **arguments)
-        self._beta_1 = beta_1
-        self._beta_2 = beta_2
-        self._epsilon = epsilon
-
-    def slot_shapes(self, shape):
-        """Returns the shapes of the moments."""
-        return {"adam_m": shape, "adam_v": shape}
-
-    def direction(self, gradient, slots, count):
-        """Returns the direction, and the next moments."""
-        m, v = slots["adam_m"], slots["adam_v"]
-        next_m = self._beta_1 * m + (1.0 - self._beta_1) * gradient
-        next_v = self._beta_2 * v + (1.0 - self._beta_2) * tf.square(gradient)
-        following = {"adam_m": next_m, "adam_v": next_v}
-        if count is None:
-            return next_m / (tf.sqrt(next_v) + self._epsilon), following
-        # expm1, because 1 - beta**t would lose half of float32's digits.
-        bias_of_m, bias_of_v = (
-            -tf.math.expm1(count * math.log(beta))
-            for beta in (self._beta_1, self._beta_2)
-        )
-        root = tf.sqrt(next_v) / tf.sqrt(bias_of_v)
-        return next_m / bias_of_m / (root + self._epsilon), following
+    (m, v), (beta_1, beta_2) = moments, _BETAS
+    next_m = beta_1 * m + (1.0 - beta_1) * gradient
+    next_v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)
+    if count is None:
+        return next_m / (tf.sqrt(next_v) + _EPSILON), (next_m, next_v)
+    # expm1, because 1 - beta**t would lose half of float32's digits.
+    bias_of_m, bias_of_v = (
+        -tf.math.expm1(count * math.log(beta)) for beta in _BETAS
+    )
+    root = tf.sqrt(next_v) / tf.sqrt(bias_of_v)
+    return next_m / bias_of_m / (root + _EPSILON), (next_m, next_v)
 
 
 class Lamb(AdamW):
@@ -321,7 +260,7 @@ class Lamb(AdamW):
 
 
 # The choices of `RunConfig.optimizer`.
-_OPTIMIZERS: Mapping[str, type[Optimizer]] = {"lamb": Lamb, "adamw": AdamW}
+_OPTIMIZERS: Mapping[str, type[AdamW]] = {"lamb": Lamb, "adamw": AdamW}
 
 
 def _norm(x: tf.Tensor | tf.Variable) -> tf.Tensor:
@@ -329,7 +268,7 @@ def _norm(x: tf.Tensor | tf.Variable) -> tf.Tensor:
     return tf.sqrt(2.0 * tf.nn.l2_loss(x))
 
 
-def make_optimizer(config: RunConfig, model: AlbertModel) -> Optimizer:
+def make_optimizer(config: RunConfig, model: AlbertModel) -> AdamW:
     """Creates the optimizer of a run; it is not built yet."""
     multipliers = None
     if config.layerwise_lr_decay != 1.0:
@@ -364,15 +303,10 @@ def densify(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
 def clip_by_global_norm(
     gradients: Sequence[Gradient], clip_norm: float
 ) -> tuple[list[tf.Tensor | None], tf.Tensor]:
-    """Clips gradients by their global norm.
+    """Clips gradients, None for variables without one, by their global norm.
 
-    Args:
-      gradients: one entry per variable; None for a variable without gradient.
-      clip_norm: maximum norm; 0: no clipping.
-
-    Returns:
-      The clipped gradients, dense, and the norm before clipping. If the norm is
-      not finite, all gradients are NaN.
+    Returns the clipped gradients, dense, and the norm before clipping. If it is
+    not finite, all gradients are NaN. With `clip_norm=0` nothing is clipped.
     """
     dense = densify(gradients)
     norm = tf.linalg.global_norm(dense)

@@ -81,10 +81,6 @@ class TrainingPhase:
 class PhaseSequence:
     """The phases of a run, in order.
 
-    Args:
-      phases: the phases.
-      num_train_steps: steps of the whole run.
-
     Raises:
       ValueError: if the first phase does not begin at step 0, or a phase has no
         steps.

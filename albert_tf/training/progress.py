@@ -28,13 +28,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Progress:
-    """A progress bar on a terminal, a line for each report elsewhere.
-
-    Args:
-      num_train_steps: steps of the whole run.
-      step: the step that the run (re)starts from.
-      visible: whether to show anything.
-    """
+    """A progress bar on a terminal, a line for each report elsewhere."""
 
     def __init__(
         self, num_train_steps: int, step: int = 0, *, visible: bool = True
@@ -67,14 +61,7 @@ class Progress:
         self, step: int, split: str, values: Mapping[str, float]
     ) -> None:
         """Shows the newest metrics."""
-        if self._bar.disable:
-            parts = [_full(name, values[name]) for name in _shown(values)]
-            if split == "train":
-                left = self._clock.seconds_left(step, self._total_steps)
-                parts.append(f"{tqdm.format_interval(left)} left")
-            line = f"step {step}/{self._total_steps}, {split}: "
-            self.note(line + ", ".join(parts))
-        elif split == "train":
+        if split == "train" and not self._bar.disable:
             # There is no room for the terms of the loss.
             parts = [
                 _short(name, values[name])
@@ -82,9 +69,13 @@ class Progress:
                 if not name.endswith("_loss")
             ]
             self._bar.set_postfix_str(", ".join(parts))
-        else:
-            parts = [_full(name, values[name]) for name in _shown(values)]
-            self.note(f"step {step}, {split}: " + ", ".join(parts))
+            return
+        parts = [_full(name, values[name]) for name in _shown(values)]
+        total = f"/{self._total_steps}" if self._bar.disable else ""
+        if split == "train":
+            left = self._clock.seconds_left(step, self._total_steps)
+            parts.append(f"{tqdm.format_interval(left)} left")
+        self.note(f"step {step}{total}, {split}: {', '.join(parts)}")
 
     def note(self, text: str) -> None:
         """Writes a line above the bar."""
@@ -105,10 +96,8 @@ def reported(
 ) -> Iterator[_Batch]:
     """Yields batches of an evaluation, and prints a line every few seconds.
 
-    Args:
-      batches: the batches.
-      size: returns the number of examples in a batch.
-      total: number of examples in all batches; 0 if it is unknown.
+    `size` returns the number of examples in a batch; `total` is that of all
+    batches, 0 if it is unknown.
     """
     start = last = time.monotonic()
     done = 0
@@ -175,17 +164,11 @@ def print_stop(
     run_dir: str | os.PathLike[str] | None,
     *,
     early: bool,
-    by_callback: bool = False,
+    by_callback: bool,
 ) -> None:
     """Prints why a run ended before its last step.
 
-    Args:
-      step: number of updates done.
-      config: settings of the run.
-      run_dir: the folder of the run, if any.
-      early: whether early stopping or a callback ended the run, and not a
-        signal.
-      by_callback: whether it was a callback.
+    It was a signal unless the end is `early`, by early stopping or a callback.
     """
     if by_callback:
         text = f"Stopped after step {step}: a callback asked for it."
@@ -216,9 +199,6 @@ def graceful_stop() -> Iterator[threading.Event]:
     steps, so a thread reads the signals from the interpreter's wakeup pipe.
     Outside the main thread, where Python receives no signals, the event is
     never set.
-
-    Yields:
-      An event that is set when a stop is requested.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

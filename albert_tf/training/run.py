@@ -38,12 +38,7 @@ Model = TypeVar("Model", bound=AlbertModel)
 def strategy_of(config: RunConfig, **paths: Any) -> tf.distribute.Strategy:
     """Connects the devices of a run; call it before TensorFlow uses any.
 
-    Args:
-      config: the settings.
-      **paths: what the run reads and writes; see `check_tpu_run`.
-
-    Raises:
-      InputError: if the devices do not exist, or do not fit the settings.
+    `paths` are what the run reads and writes; see `check_tpu_run`.
     """
     check_tpu_run(
         config.tpu,
@@ -62,11 +57,9 @@ def strategy_of(config: RunConfig, **paths: Any) -> tf.distribute.Strategy:
 def recorded_architecture(config: RunConfig) -> AlbertConfig | None:
     """Returns the architecture of the run that `config` resumes.
 
-    Such a run does not need the checkpoint that it began with.
-
-    Returns:
-      The recorded architecture with the overrides of `config`; None for a new
-      run, which has no checkpoints of its own yet.
+    It has the overrides of `config`. Such a run does not need the checkpoint
+    that it began with. None for a new run, which has no checkpoints of its own
+    yet.
     """
     if not run_checkpoints(config.output):
         return None
@@ -75,13 +68,7 @@ def recorded_architecture(config: RunConfig) -> AlbertConfig | None:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run whose folder is open and locked; see `open_run`.
-
-    Attributes:
-      config: the settings.
-      strategy: the devices.
-      folder: the folder.
-    """
+    """A run whose folder is open and locked; see `open_run`."""
 
     config: RunConfig
     strategy: tf.distribute.Strategy
@@ -92,9 +79,7 @@ class Run:
     ) -> Model:
         """Calls `make` with the precision, a seed and the devices.
 
-        Args:
-          make: creates the model.
-          seed: seed of new weights; by default, the run's.
+        `seed` is that of new weights; by default, the run's.
         """
         set_precision(self.config.precision)
         keras.utils.set_random_seed(self.config.seed if seed is None else seed)
@@ -114,17 +99,9 @@ class Run:
     ) -> TrainingResult:
         """Trains a model to the last step, and says what it trains and where.
 
-        Args:
-          model: the result of `make_model`.
-          loss: see `Trainer`.
-          schedule: see `Trainer`.
-          data: see `Trainer.fit`.
-          notes: lines that are printed before the summary.
-          summary: what is trained, on what and how: heading -> text.
-          **arguments: further arguments of `Trainer.fit`.
-
-        Raises:
-          InputError: as `Trainer.fit`. Nothing is written then.
+        `loss`, `schedule`, `data` and further arguments are those of `Trainer`
+        and its `fit`. `notes` are lines that are printed before the summary:
+        heading -> what is trained, on what and how.
         """
         config = self.config
 
@@ -146,15 +123,11 @@ class Run:
             ).fit(data, start=start, **arguments)
 
     def _describe(self, summary: Mapping[str, str]) -> str:
-        state = (
-            "which holds this run already"
-            if self.folder.resumes
-            else "a new run"
-        )
-        rows = {
-            **summary,
-            "writes": f"{os.fspath(self.config.output)}, {state}",
-        }
+        state = "a new run"
+        if self.folder.resumes:
+            state = "which holds this run already"
+        output = os.fspath(self.config.output)
+        rows = {**summary, "writes": f"{output}, {state}"}
         width = max(9, *map(len, rows))
         return "\n".join(f"{x:{width}} {text}" for x, text in rows.items())
 
@@ -168,17 +141,9 @@ def open_run(
     files: Mapping[str, str | bytes],
     command_files: Mapping[str, str] | None,
 ) -> Iterator[Run]:
-    """Opens and locks the folder of a new or a resumed run.
+    """Opens and locks the folder of a run; see `open_run_folder`.
 
-    Args:
-      config: the settings.
-      settings: those to record, and what follows from the data.
-      strategy: the result of `strategy_of`.
-      files: see `open_run_folder`.
-      command_files: see `open_run_folder`.
-
-    Raises:
-      InputError: see `open_run_folder`.
+    `settings` are those to record, and what follows from the data.
     """
     with open_run_folder(
         config.output,

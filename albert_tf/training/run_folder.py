@@ -10,7 +10,7 @@ import os
 import pathlib
 import socket
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -28,11 +28,10 @@ from albert_tf.files import (
     write_atomically,
 )
 from albert_tf.input_files import read_text
+from albert_tf.interop.run_folder import CHECKPOINTS, read_record
 from albert_tf.interop.run_folder import RECORD as FILE
-from albert_tf.interop.run_folder import read_record
 from albert_tf.locks import create_locked, holder_of
 from albert_tf.schema import typed
-from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
 from albert_tf.training.checkpoint_files import check_run_path, run_checkpoints
 from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
@@ -48,13 +47,8 @@ class RunFolder:
     """The folder of a run; see `open_run_folder`.
 
     Attributes:
-      path: the folder.
       settings: the settings of the run, as JSON values.
       files: files of a new run, those of the command included.
-      command_files: those of the command.
-      may_change: see `open_run_folder`.
-      defaults: see `open_run_folder`.
-      strategy: the strategy of the run.
       resumes: whether the folder holds a run to resume. A run without
         checkpoints, metrics and model has nothing to lose, and is started
         again, possibly with other settings.
@@ -71,12 +65,7 @@ class RunFolder:
     _old: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self) -> None:
-        """Checks that the folder is free for the run, or holds it already.
-
-        Raises:
-          InputError: if it holds another run or something else, or its name
-            cannot be that of a run.
-        """
+        """Checks that the folder is free for the run, or holds it already."""
         check_run_path(self.path)
         if not self._has_record():
             _check_empty(self.path, {*self.files, FILE})
@@ -91,10 +80,7 @@ class RunFolder:
 
         A new run gets its files and then `run.json`. In a resumed run, the
         files of the command and the changed settings are updated. All workers
-        must call it; the chief writes.
-
-        Raises:
-          InputError: if the settings of the workers differ.
+        must call it; the chief writes, and their settings must be equal.
         """
         on_chief(self.strategy, self._write)
         if not is_chief(self.strategy) and self._has_record():
@@ -108,24 +94,20 @@ class RunFolder:
                 self._write_record({**self._old, "settings": self.settings})
             return
         with contextlib.ExitStack() as stack:
-            if not self._old:
-                stack.callback(self._remove_files)
+            if not self._old:  # A new run that cannot be started leaves none.
+                stack.callback(self._remove, self.files)
             self._start()
             stack.pop_all()
 
-    def _remove_files(self) -> None:
-        """Removes the files of a new run that could not be started."""
-        for name in self.files:
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
             path = os.path.join(self.path, name)
             if tf.io.gfile.exists(path):
                 tf.io.gfile.remove(path)
 
     def _start(self) -> None:
         tf.io.gfile.makedirs(self.path)
-        for name in self._old.get("files", ()):
-            path = os.path.join(self.path, name)
-            if name not in self.files and tf.io.gfile.exists(path):
-                tf.io.gfile.remove(path)
+        self._remove({*self._old.get("files", ())} - self.files.keys())
         for name, content in self.files.items():
             write_atomically(os.path.join(self.path, name), content)
         # Written last: where it exists, the folder is complete.
@@ -221,51 +203,47 @@ def open_run_folder(
         defaults,
         strategy,
     )
+    with _locked(path, folder.check, strategy):
+        yield folder
+
+
+@contextlib.contextmanager
+def _locked(
+    path: str, check: Callable[[], None], strategy: tf.distribute.Strategy
+) -> Iterator[None]:
+    """Checks and locks a folder on the chief, for all workers."""
     with contextlib.ExitStack() as lock:
 
         def lock_and_check() -> None:
-            folder.check()  # Before a lock file is written to it.
+            check()  # Before a lock file is written to it.
             lock.enter_context(lock_output(path, os.path.join(path, LOCK)))
-            folder.check()
+            check()
 
         on_chief(strategy, lock_and_check)
-        yield folder
+        yield
 
 
 @contextlib.contextmanager
 def open_runs_folder(
     path: str, names: Collection[str], strategy: tf.distribute.Strategy
 ) -> Iterator[None]:
-    """Locks a folder whose subfolders are runs.
+    """Locks a folder whose subfolders are runs; see `open_run_folder`.
 
-    Args:
-      path: the folder.
-      names: names of the runs in order, and of other files that the folder may
-        hold.
-      strategy: see `open_run_folder`.
-
-    Raises:
-      InputError: if the folder holds something else, or another process is
-        writing it.
+    `names` are those of the runs in order, and of other files that the folder
+    may hold.
     """
-    with contextlib.ExitStack() as lock:
 
-        def lock_and_check() -> None:
-            first, *_ = names
-            if not tf.io.gfile.exists(os.path.join(path, first, FILE)):
-                _check_empty(path, names)
-            lock.enter_context(lock_output(path, os.path.join(path, LOCK)))
+    def check() -> None:
+        first, *_ = names
+        if not tf.io.gfile.exists(os.path.join(path, first, FILE)):
+            _check_empty(path, names)
 
-        on_chief(strategy, lock_and_check)
+    with _locked(path, check, strategy):
         yield
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads the settings of the run in a folder.
-
-    Raises:
-      InputError: if the folder holds no run.
-    """
+    """Reads the settings of the run in a folder."""
     path = os.fspath(path)
     if not tf.io.gfile.exists(os.path.join(path, FILE)):
         raise InputError(f"{path} is not the folder of a run: no {FILE} there")
@@ -273,11 +251,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load_run_config(path: str | os.PathLike[str]) -> AlbertConfig:
-    """Reads the architecture of the run in a folder.
-
-    Raises:
-      InputError: if the folder holds no run.
-    """
+    """Reads the architecture of the run in a folder."""
     source = f"run {os.fspath(path)}"
     model = typed(read_settings(path), "model", dict, source=source)
     if model is None:
@@ -335,9 +309,7 @@ def lock_output(output: Path, file: Path) -> Iterator[None]:
         they are still empty.
 
     Raises:
-      InputError: if another process holds the lock, or the file cannot be
-        written.
-      StorageError: if the disk is full.
+      InputError: if another process holds the lock.
     """
     if is_remote(file):
         yield

@@ -24,12 +24,7 @@ _FIRST_LAUNCHES = 4
 
 
 class LastDecay(NamedTuple):
-    """The decay that ends a run in time.
-
-    Attributes:
-      first_step: number of updates before it.
-      steps: number of its updates.
-    """
+    """The decay that ends a run in time: updates before it, and its own."""
 
     first_step: int
     steps: int
@@ -147,14 +142,9 @@ class TimeBudget:
     def decide(self, step: int, launch: int) -> bool:
         """Begins the last decay if there is just enough time for it.
 
-        All workers call it after each launch of steps.
-
-        Args:
-          step: number of updates done.
-          launch: number of steps of the next launch.
-
-        Returns:
-          Whether the decay has been decided now: it begins with the next step.
+        All workers call it after each launch of steps, with the number of
+        updates done and that of the next launch. Returns whether the decay has
+        been decided now: it begins with the next step.
         """
         if not self._seconds:
             return False

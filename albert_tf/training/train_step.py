@@ -16,12 +16,12 @@ from albert_tf.training.input import MISCOUNTED, GlobalBatches, distribute
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import (
-    Optimizer,
+    AdamW,
     by_name,
     clip_by_global_norm,
     densify,
 )
-from albert_tf.training.workers import sum_over_replicas
+from albert_tf.training.workers import mean_over_workers
 
 # Preempted cloud machines have 30 seconds; the rest is for the checkpoint.
 _LAUNCH_SECONDS = 10.0
@@ -43,16 +43,10 @@ class TrainStep:
     All reductions over replicas are at the top level of the step, because
     TensorFlow does not support them inside a conditional or a loop.
 
-    Args:
-      config: gradient accumulation, clipping, logging of update norms, seed,
-        compilation.
-      model: the Keras model.
-      loss: the loss and its metrics.
-      optimizer: built on the model's trainable variables.
-      micro_batch_size: examples per micro-batch.
-      loss_scale: dynamic loss scale for float16; a step whose gradients are not
-        finite then changes only the scale.
-      averages: moving averages of the weights to update.
+    The optimizer is built on the model's trainable variables.
+    `micro_batch_size` is the number of examples per micro-batch. With a
+    `loss_scale`, a step whose gradients are not finite changes only the scale.
+    `averages` are those to update.
 
     Attributes:
       row_names: names of the rows of the result; empty before the first trace.
@@ -64,7 +58,7 @@ class TrainStep:
         config: TrainingConfig,
         model: Any,
         loss: Loss,
-        optimizer: Optimizer,
+        optimizer: AdamW,
         *,
         micro_batch_size: int,
         loss_scale: DynamicLossScale | None = None,
@@ -232,16 +226,10 @@ def make_train_loop(
 ) -> Callable[[Any, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """Returns a function that runs several steps without returning to the host.
 
-    Args:
-      strategy: the strategy of model, optimizer and iterator.
-      train_step: the step.
-      schedule: step (from 0) -> learning rate.
-
-    Returns:
-      `run(iterator, first_step, steps)`; both numbers are int32 scalars, so it
-      is traced once. It returns the results of `train_step`, float32
-      `[steps, rows, 2]`, and the seconds spent waiting for batches, a float64
-      scalar.
+    It is `run(iterator, first_step, steps)`; both numbers are int32 scalars, so
+    it is traced once. It returns the results of `train_step`, float32
+    `[steps, rows, 2]`, and the seconds spent waiting for batches, a float64
+    scalar. `schedule` is step (from 0) -> learning rate.
     """
     seed = train_step.config.seed
     loss_scale, averages = train_step.loss_scale, train_step.averages
@@ -309,12 +297,6 @@ class TrainLoop:
     So the first launch has one step, and later ones have as many as take about
     10 seconds, at most `max_steps`.
 
-    Args:
-      strategy: the strategy of the step.
-      train_step: the step.
-      schedule: step -> learning rate.
-      max_steps: maximum number of steps per launch.
-
     Attributes:
       launch_steps: number of steps of the next launch.
     """
@@ -328,7 +310,7 @@ class TrainLoop:
     ):
         self._strategy = strategy
         self._run = make_train_loop(strategy, train_step, schedule)
-        self._total = sum_over_replicas(strategy)
+        self._mean = mean_over_workers(strategy)
         self._max_steps = max_steps
         self._compiled = False
         self._iterator: Iterator[Any] | None = None
@@ -351,9 +333,6 @@ class TrainLoop:
         Returns:
           The results, float `[steps, rows, 2]`, see `TrainStep`; the wall time
           in seconds; and the part of it spent waiting for batches.
-
-        Raises:
-          InputError: if the data end.
         """
         started = time.perf_counter()
         try:
@@ -371,8 +350,8 @@ class TrainLoop:
                 "repeat the dataset or lower num_train_steps"
             ) from error
         seconds = time.perf_counter() - started
-        # The mean over workers, so that all launch the same number of steps.
-        mean = self._total(seconds) / self._strategy.num_replicas_in_sync
+        # All workers must launch the same number of steps.
+        mean = self._mean(seconds)
         if self._compiled:  # The first launch includes compilation.
             limit = steps_within(_LAUNCH_SECONDS, end - step, mean)
             self.launch_steps = min(self._max_steps, limit)

@@ -29,7 +29,7 @@ from albert_tf.training.input import check_batches
 from albert_tf.training.logging import TrainingLog, read_metrics
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.optimizers import Optimizer
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.result import TrainingResult
@@ -39,9 +39,9 @@ from albert_tf.training.workers import (
     any_worker,
     check_same_step,
     is_chief,
+    mean_over_workers,
     naming_lost_workers,
     on_chief,
-    sum_over_replicas,
 )
 
 
@@ -75,7 +75,7 @@ class Trainer:
         strategy: tf.distribute.Strategy,
         model: Any,
         loss: Loss,
-        optimizer: Optimizer,
+        optimizer: AdamW,
         schedule: Callable[[tf.Tensor], tf.Tensor],
         run_dir: str | os.PathLike[str] | None = None,
     ):
@@ -86,7 +86,7 @@ class Trainer:
         self._optimizer, self._schedule = optimizer, schedule
         self._run_dir = run_dir
         self._chief = is_chief(strategy)
-        self._total = sum_over_replicas(strategy)
+        self._mean = mean_over_workers(strategy)
         self._loss_scale: DynamicLossScale | None = None
         self._averages: WeightAverages | None = None
         with strategy.scope():
@@ -182,7 +182,7 @@ class Trainer:
                 self._schedule,
                 config.num_train_steps,
                 started=self._started,
-                mean=lambda x: self._total(x) / strategy.num_replicas_in_sync,
+                mean=self._mean,
                 state=checkpoints.time if checkpoints else (),
             )
             if step is None and initial_values:
@@ -217,7 +217,7 @@ class Trainer:
                 checked=checked,
                 budget=budget,
                 log=TrainingLog(config, self._run_dir, step or 0, self._chief),
-                total=self._total,
+                mean=self._mean,
                 lines=read_metrics(self._run_dir) if self._run_dir else [],
             )
             try:

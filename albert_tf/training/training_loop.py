@@ -27,7 +27,7 @@ from albert_tf.training.input import (
 )
 from albert_tf.training.logging import MetricsAccumulator, TrainingLog
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.optimizers import Optimizer
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.result import TrainingResult
 from albert_tf.training.time_budget import TimeBudget
@@ -51,7 +51,7 @@ class TrainingLoop:
 
     Attributes:
       checked: batches that were checked before, by the step of the first.
-      total: sums a number over all workers; see `sum_over_replicas`.
+      mean: averages a number over all workers.
       lines: lines of the log when the run is resumed.
       current: the phase that is trained; None before the first step.
       saved_at: when the last checkpoint was written or training began.
@@ -60,7 +60,7 @@ class TrainingLoop:
     config: TrainingConfig
     strategy: tf.distribute.Strategy
     model: Any
-    optimizer: Optimizer
+    optimizer: AdamW
     loss_scale: DynamicLossScale | None
     averages: WeightAverages | None
     phases: PhaseSequence
@@ -74,7 +74,7 @@ class TrainingLoop:
     checked: dict[int, GlobalBatches]
     budget: TimeBudget
     log: TrainingLog
-    total: Callable[[float], float]
+    mean: Callable[[float], float]
     lines: list[dict[str, Any]]
     current: _CurrentPhase | None = None
     saved_at: float = dataclasses.field(default_factory=time.monotonic)
@@ -98,9 +98,8 @@ class TrainingLoop:
     def train(self, restored: int | None) -> TrainingResult:
         """Trains until the last step or a stop.
 
-        Args:
-          restored: the step of the restored checkpoint; None if the variables
-            have their initial values.
+        `restored` is the step of the restored checkpoint; None if the variables
+        have their initial values.
 
         Raises:
           Divergence: if a step diverges.
@@ -247,7 +246,7 @@ class TrainingLoop:
         seconds = 60 * self.config.save_checkpoints_minutes
         late = 0 < seconds <= time.monotonic() - self.saved_at
         # All workers save as soon as the clock of any of them says so.
-        late = bool(self.total(late))
+        late = self.mean(late) > 0
         return late or step % self.config.save_checkpoints_steps == 0
 
     def _save(self, step: int) -> None:

@@ -50,16 +50,15 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return input_context(strategy).input_pipeline_id == 0
 
 
-def sum_over_replicas(
+def mean_over_workers(
     strategy: tf.distribute.Strategy,
 ) -> Callable[[float], float]:
-    """Returns a function that sums a number over all replicas.
+    """Returns a function that averages a number over all processes.
 
-    The function takes the number of each replica of this process. All processes
-    must call it at the same point; it blocks until the last one does.
+    They must call it at the same point; it blocks until the last one does.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return lambda value: value * strategy.num_replicas_in_sync
+        return lambda value: value
 
     @tf.function(autograph=False)
     def total(mine):
@@ -73,7 +72,8 @@ def sum_over_replicas(
         result = strategy.run(on_replica)
         return strategy.experimental_local_results(result)[0]
 
-    return lambda value: float(total(tf.constant(value, tf.float64)))
+    replicas = strategy.num_replicas_in_sync
+    return lambda x: float(total(tf.constant(x, tf.float64))) / replicas
 
 
 def any_worker(
@@ -84,8 +84,8 @@ def any_worker(
     All processes must call it at the same step, and so leave the loop together:
     if only one left, the others would wait for its gradients.
     """
-    total = sum_over_replicas(strategy)
-    return lambda: total(float(flag())) > 0
+    mean = mean_over_workers(strategy)
+    return lambda: mean(float(flag())) > 0
 
 
 def on_chief(
@@ -93,10 +93,7 @@ def on_chief(
 ) -> None:
     """Calls a function in the chief while the other workers wait.
 
-    All processes must call it.
-
-    Raises:
-      InputError: in the other workers, if the function raised.
+    All processes must call it. If the function fails, all of them do.
     """
     error = None
     if is_chief(strategy):
@@ -114,18 +111,11 @@ def on_chief(
 def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
     """Checks that all workers resume from the same step.
 
-    All processes must call it.
-
-    Args:
-      strategy: the strategy of the run.
-      step: the step that this process restored; None without a checkpoint.
-
-    Raises:
-      InputError: in all processes, if the steps differ.
+    All processes must call it, with the step of the checkpoint that they
+    restored; None without one.
     """
     mine = -1 if step is None else step
-    total = sum_over_replicas(strategy)(mine)
-    mean = total / strategy.num_replicas_in_sync
+    mean = mean_over_workers(strategy)(mine)
     if any_worker(strategy, lambda: mine != mean)():
         found = "no checkpoint" if step is None else f"that of step {step}"
         raise InputError(
@@ -138,8 +128,8 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Names the workers that have died, whatever TensorFlow says about it.
 
-    Raises:
-      LostWorkerError: if TensorFlow fails and another worker cannot be reached.
+    If it fails and another worker cannot be reached, this is a
+    `LostWorkerError`.
     """
     try:
         yield
@@ -158,9 +148,7 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
 def _lost_workers(strategy: tf.distribute.Strategy, reason: str) -> list[str]:
     """Returns the workers that do not answer, or that an error says are down.
 
-    Args:
-      strategy: the strategy of the run.
-      reason: TensorFlow's message.
+    `reason` is TensorFlow's message.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return []

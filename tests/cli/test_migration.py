@@ -84,12 +84,10 @@ def test_every_flag_of_the_original_is_known(script):
 @pytest.mark.parametrize("command", MIGRATION)
 def test_old_flags_are_unknown_and_new_ones_known(command):
     settings = command_flags(command).settings
-    old = [
-        name for flags, _ in MIGRATION[command] for name in flags.split(", ")
-    ]
+    old = [name for flags in MIGRATION[command] for name in flags.split(", ")]
     assert len(old) == len(set(old))
     assert not set(old) & set(settings)
-    for _, text in MIGRATION[command]:
+    for text in MIGRATION[command].values():
         # Those of other commands are named with the command.
         for other, flag in re.findall(r"(?:albert ([a-z-]+) )?--(\w+)", text):
             # All commands have the last two.

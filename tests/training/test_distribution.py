@@ -14,7 +14,7 @@ from albert_tf.training.workers import (
     any_worker,
     check_same_step,
     is_chief,
-    sum_over_replicas,
+    mean_over_workers,
 )
 
 TWO_CPUS = ["CPU:0", "CPU:1"]
@@ -41,7 +41,7 @@ def test_several_devices_are_mirrored(distribution):
     assert is_chief(strategy)
     assert any_worker(strategy, lambda: True)()
     assert not any_worker(strategy, lambda: False)()
-    assert sum_over_replicas(strategy)(1.5) == 3.0
+    assert mean_over_workers(strategy)(1.5) == 1.5
     for step in (None, 0, 7):
         check_same_step(strategy, step)
 
