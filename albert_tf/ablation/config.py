@@ -229,7 +229,11 @@ class AblationConfig(ReadingConfig):
         return [] if self.input is None else find_text_files(self.input)
 
     def input_files(self) -> list[TextPath]:
-        """Returns all files that are read; texts must exist."""
+        """Returns all files that are read.
+
+        Raises:
+          InputError: If a text file does not exist.
+        """
         tables = split_patterns(self.train or ())
         tables += split_patterns(self.dev or ())
         return [*self.text_files(), *map(pathlib.Path, tables)]

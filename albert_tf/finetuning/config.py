@@ -295,7 +295,13 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
     def resolved(self, examples: int, best_metric: str) -> FinetuneConfig:
         """Fills in the settings that depend on the data and the folder.
 
-        `best_metric` is "" without a development set.
+        Args:
+          examples: number of training examples.
+          best_metric: metric that selects the best checkpoint; "" without a
+            development set.
+
+        Raises:
+          InputError: if early stopping is set without a development set.
         """
         steps_per_epoch = examples / self.train_batch_size
         num_train_steps = self.num_train_steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,3 +117,19 @@ def as_strings(texts: Any, rank: int = 1) -> list[Any]:
             raise InputError(f"text {number}, {shown(text)}, must be a string")
         strings.append(str(text))
     return strings
+
+
+def with_label_ids(
+    data: tf.data.Dataset, ids_of: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.data.Dataset:
+    """Returns a dataset of inputs with ids for the names of labels."""
+    spec = data.element_spec
+    if not isinstance(spec, tuple) or len(spec) < 2:
+        return data
+    if getattr(spec[1], "dtype", None) != tf.string:
+        return data
+    if not spec[1].shape.rank:
+        raise InputError(
+            "labels that are names need batches; use Dataset.batch"
+        )
+    return data.map(lambda x, y, *weights: (x, ids_of(y), *weights))

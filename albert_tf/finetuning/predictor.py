@@ -289,7 +289,12 @@ class Predictor:
     def example(self, given: Any, number: int = 0) -> Any:
         """Makes an example of one input; see `__call__`.
 
-        `number` is its id, and named in error messages.
+        Args:
+          given: a text or a dict of texts.
+          number: number of the input: its id, and in error messages.
+
+        Raises:
+          InputError: if the input is not an example of the task.
         """
         name = f"inputs[{number}]"
         fields = {"text": given} if isinstance(given, str) else given
@@ -327,7 +332,12 @@ class Predictor:
     def chunks(
         self, examples: Iterable[Any], size: int = CHUNK
     ) -> Iterator[Predictions]:
-        """Yields predictions chunk by chunk, of examples sorted by length."""
+        """Yields the predictions of any number of examples, chunk by chunk.
+
+        Args:
+          examples: the examples; may be an iterator.
+          size: number of examples per chunk, which are sorted by length.
+        """
         yield from map(self.predict_examples, batched(examples, size))
 
 

@@ -182,7 +182,11 @@ class TaskConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TaskConfig:
-        """Creates a configuration from `to_dict()`; raises an `InputError`."""
+        """Creates a configuration from `to_dict()`.
+
+        Raises:
+          InputError: if a field is missing, unknown or has the wrong type.
+        """
         values = dict(values)
         check_type(values, cls, "task")
         unknown = values.keys() - {x.name for x in dataclasses.fields(cls)}
@@ -197,7 +201,15 @@ class TaskConfig:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> TaskConfig:
-        """Parses the text of `task.json`, or raises an `InputError`."""
+        """Parses the text of `task.json`.
+
+        Args:
+          text: content of the file.
+          path: path of the file, for error messages.
+
+        Raises:
+          InputError: if the text is not a task configuration.
+        """
         try:
             return cls.from_dict(parse_object(text, path))
         except InputError as error:

@@ -13,7 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.given_texts import as_lists, as_strings, count_texts
+from albert_tf.finetuning.given_texts import (
+    as_lists,
+    as_strings,
+    count_texts,
+    with_label_ids,
+)
 from albert_tf.finetuning.serving import Preprocessor, text_sequences
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
@@ -353,7 +358,7 @@ class TaskModel(AlbertModel):
             sample_weight = np.asarray(sample_weight)
         if not count:
             if isinstance(x, tf.data.Dataset):
-                x = self._with_label_ids(x)
+                x = with_label_ids(x, self._targets)
             return x, self._targets(y), sample_weight
         tokenizer = self._check_texts(count)
         if isinstance(x, tf.data.Dataset):
@@ -389,19 +394,6 @@ class TaskModel(AlbertModel):
             )
 
         return data.map(prepare, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-
-    def _with_label_ids(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Returns a dataset of inputs with ids for the names of labels."""
-        spec = data.element_spec
-        if not isinstance(spec, tuple) or len(spec) < 2:
-            return data
-        if getattr(spec[1], "dtype", None) != tf.string:
-            return data
-        if not spec[1].shape.rank:
-            raise InputError(
-                "labels that are names need batches; use Dataset.batch"
-            )
-        return data.map(lambda x, y, *weights: (x, self._targets(y), *weights))
 
     def _num_texts(self, x: Any) -> int:
         """Returns the number of texts of an example; 0 for other inputs."""

@@ -187,11 +187,15 @@ class TaskType(abc.ABC):
 
     @abc.abstractmethod
     def features(self, examples: Iterable[Any], *, labelled: bool) -> Features:
-        """Returns features of examples, which are iterated over once.
+        """Returns features of examples.
+
+        Args:
+          examples: the examples; iterated over once.
+          labelled: whether to add the labels, for training.
 
         Raises:
-          InputError: if `labelled`, for training, and a label is missing or
-            not one of the task's.
+          InputError: if `labelled`, and a label is missing or not one of the
+            task's.
         """
 
     # Model and loss.
@@ -239,7 +243,12 @@ class TaskType(abc.ABC):
     def forward(self, model: AlbertModel, batch: Tensors) -> Tensors:
         """Returns the model's outputs for a batch; runs in a graph.
 
-        The batch is one of `Features.pad`. Outputs are `[batch, ...]`, by name.
+        Args:
+          model: the model.
+          batch: a batch of features, see `Features.pad`.
+
+        Returns:
+          Outputs by name, each `[batch, ...]`, as `predictions` takes them.
         """
         return {"logits": model({x: batch[x] for x in self.model_inputs})}
 
@@ -254,8 +263,11 @@ class TaskType(abc.ABC):
     ) -> list[Any]:
         """Returns a prediction for each example.
 
-        `outputs` are those of `forward` for each example of the unlabelled
-        `features`; those of tokens may be padded.
+        Args:
+          examples: the examples.
+          features: their features, without labels.
+          outputs: outputs of `forward` for each example of `features`; those of
+            tokens may be padded.
         """
 
     def average(self, members: Mapping[str, Sequence[Any]]) -> list[Any]:
@@ -289,7 +301,12 @@ class TaskType(abc.ABC):
     def scores(
         self, examples: Sequence[Any], predictions: Sequence[Any]
     ) -> dict[str, float]:
-        """Returns scores of labelled examples, the key metric first."""
+        """Returns scores by metric, the key metric first.
+
+        Args:
+          examples: examples with labels.
+          predictions: a prediction for each example.
+        """
 
     def tune(
         self, examples: Sequence[Any], predictions: Sequence[Any]
@@ -309,6 +326,9 @@ class TaskType(abc.ABC):
         """Checks before training that predictions of examples can be scored.
 
         By default, any can.
+
+        Args:
+          examples: examples with labels.
 
         Raises:
           InputError: if a metric is not defined for the labels, or a package

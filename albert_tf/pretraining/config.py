@@ -298,7 +298,11 @@ class PretrainConfig(RunConfig):
 
     @property
     def architecture(self) -> AlbertConfig:
-        """The architecture of the model, once that of `init_from` is known."""
+        """The architecture of the model.
+
+        Raises:
+          ValueError: if it is that of `init_from`, which is not opened yet.
+        """
         if self.model is None:
             raise ValueError(
                 "model=None: the architecture of init_from is known once "

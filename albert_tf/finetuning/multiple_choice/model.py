@@ -26,8 +26,17 @@ class AlbertMultipleChoice(HeadModel):
     normalized by a softmax over the choices. No weight depends on the number of
     choices.
 
-    Arguments are those of `AlbertClassifier` without labels. `attentions` are
-    `[batch, choices, heads, from, to]`.
+    Args:
+      config: the architecture.
+      dropout: dropout rate of the pooled output.
+      packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
+      output_attentions: see `AlbertEncoder`. The output is then a dict of
+        `logits` and `attentions`, `[batch, choices, heads, from, to]`.
+      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: if `dropout` is not valid.
     """
 
     HEAD = "choice_head"

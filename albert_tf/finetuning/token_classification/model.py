@@ -42,7 +42,20 @@ class AlbertTokenClassifier(LabelHeadModel):
         model.compile("adam", loss, weighted_metrics=["accuracy"])
         model.fit(["Anna lives here"], ["PERSON O O"])
 
-    Arguments are those of `AlbertClassifier`.
+    Args:
+      config: the architecture.
+      num_labels: number of outputs per token.
+      dropout: dropout rate of the sequence output.
+      labels: names of the labels in the order of the logits, saved with the
+        model.
+      packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
+      output_attentions: see `AlbertEncoder`. The output is then a dict of
+        `logits` and `attentions`.
+      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: if `num_labels`, `dropout` or `labels` is not valid.
     """
 
     HEAD = "token_head"
