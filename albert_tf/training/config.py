@@ -163,13 +163,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        require(
-            self,
-            "early_stopping_patience",
-            not self.early_stopping_patience
-            or (self.best_metric and self.eval_steps),
-            "0 without best_metric and eval_steps",
-        )
+        self._check_early_stopping()
         require(
             self,
             "skip_batches",
@@ -185,6 +179,15 @@ class TrainingConfig:
         return tuple(
             (int(match[1]), int(match[2])) if match else (1, 0)
             for match in found
+        )
+
+    def _check_early_stopping(self) -> None:
+        require(
+            self,
+            "early_stopping_patience",
+            not self.early_stopping_patience
+            or (self.best_metric and self.eval_steps),
+            "0 without best_metric and eval_steps",
         )
 
     def next_stop(self, step: int, launch: int) -> int:
