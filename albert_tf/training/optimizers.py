@@ -49,7 +49,6 @@ def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
 _EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
 _MOMENTS = ("adam_m", "adam_v")
 _BETAS = (0.9, 0.999)
-_EPSILON = 1e-6
 
 
 class AdamW:
@@ -67,6 +66,7 @@ class AdamW:
 
     Args:
       weight_decay: coefficient of the weight decay.
+      epsilon: added to the square root of the second moment.
       rate_multipliers: variable name -> factor on its learning rate, and so on
         its decay; 1 for other variables.
       bias_correction: whether to correct the bias of the moments. The slot
@@ -77,10 +77,12 @@ class AdamW:
         self,
         weight_decay: float = 0.01,
         *,
+        epsilon: float = 1e-6,
         rate_multipliers: Mapping[str, float] | None = None,
         bias_correction: bool = False,
     ):
         self._weight_decay = weight_decay
+        self._epsilon = epsilon
         self._rate_multipliers = dict(rate_multipliers or {})
         self._bias_correction = bias_correction
         self._variables: dict[str, tf.Variable] = {}
@@ -196,7 +198,7 @@ class AdamW:
         The result is one tensor, because strategies differ in how they handle
         structures.
         """
-        update, following = _direction(gradient, moments, count)
+        update, following = _direction(gradient, moments, count, self._epsilon)
         excluded = self.is_excluded(name)
         if not excluded:
             update += self._weight_decay * variable
@@ -224,7 +226,7 @@ class AdamW:
         return tf.stack(details)
 
 
-def _direction(gradient, moments, count):
+def _direction(gradient, moments, count, epsilon):
     """Returns the direction of AdamW, and the next moments.
 
     `count` is the number of updates, this one included; None without bias
@@ -234,13 +236,13 @@ def _direction(gradient, moments, count):
     next_m = beta_1 * m + (1.0 - beta_1) * gradient
     next_v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)
     if count is None:
-        return next_m / (tf.sqrt(next_v) + _EPSILON), (next_m, next_v)
+        return next_m / (tf.sqrt(next_v) + epsilon), (next_m, next_v)
     # expm1, because 1 - beta**t would lose half of float32's digits.
     bias_of_m, bias_of_v = (
         -tf.math.expm1(count * math.log(beta)) for beta in _BETAS
     )
     root = tf.sqrt(next_v) / tf.sqrt(bias_of_v)
-    return next_m / bias_of_m / (root + _EPSILON), (next_m, next_v)
+    return next_m / bias_of_m / (root + epsilon), (next_m, next_v)
 
 
 class Lamb(AdamW):
