@@ -118,8 +118,9 @@ def write_results(
 ) -> None:
     """Writes results to a file, or prints each as soon as it is available.
 
-    `results` has a JSON value and rows of a table for each text; the format, by
-    default that of standard output, determines which of them is written.
+    `results` has a JSON value and rows of a table for each text; the format of
+    the output determines which of them is written. `default` is the format of
+    standard output.
     """
     form = output_format(given.output, given.format, default)
     with contextlib.ExitStack() as stack:

@@ -28,6 +28,9 @@ _HF_ACTIVATIONS = {
 }
 _TO_HF_ACTIVATION = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
 
+# Fields that only this library has, with the values that all others mean.
+_VARIANTS = {"sharing": "all"}
+
 # Defaults of Hugging Face's AlbertConfig, the xxlarge model.
 _HF_DEFAULTS = AlbertConfig().to_dict() | {
     "hidden_size": 4096,
@@ -35,7 +38,7 @@ _HF_DEFAULTS = AlbertConfig().to_dict() | {
     "intermediate_size": 16384,
     "hidden_act": "gelu_new",
 }
-for _name in ("project_equal_sizes", "sharing"):
+for _name in ("project_equal_sizes", *_VARIANTS):
     del _HF_DEFAULTS[_name]
 
 # `model_type` of models that transformers must not open as ALBERT.
@@ -80,9 +83,11 @@ def config_from_huggingface(
 ) -> AlbertConfig:
     """Translates the `config.json` of transformers or `save_pretrained`.
 
-    Keys that do not describe the architecture are ignored. Variants of the
-    model that are not supported, such as relative positions, are an
-    `InputError`.
+    Keys that do not describe the architecture are ignored.
+
+    Raises:
+      InputError: if a value is invalid, or asks for a variant of the model that
+        is not supported, such as relative position embeddings.
     """
     kind = typed(values, "model_type", str, "albert", source)
     if kind not in ("albert", OUR_MODEL_TYPE):
@@ -101,8 +106,9 @@ def config_from_huggingface(
             f"{', '.join(_HF_ACTIVATIONS)}"
         )
     known["hidden_act"] = _HF_ACTIVATIONS[act]
-    ours = ("sharing", "trained_positions", *INERT_KEYS)
+    ours = (*_VARIANTS, "trained_positions")
     known |= {k: values[k] for k in ours if k in values}
+    known |= {k: values[k] for k in INERT_KEYS if k in values}
     return AlbertConfig.from_dict(known, source=source)
 
 
@@ -132,7 +138,11 @@ def head_from_huggingface(
 
 
 def check_dropout(rate: float | None, key: str, source: str) -> float:
-    """Returns a head's dropout rate, which is in [0, 1); 0.1 for None."""
+    """Returns a head's dropout rate; 0.1 for None.
+
+    Raises:
+      InputError: if the rate is not in [0, 1).
+    """
     if rate is not None and not 0 <= rate < 1:
         raise InputError(f"{source}: {key}={rate} must be in [0, 1)")
     return 0.1 if rate is None else float(rate)
@@ -163,9 +173,9 @@ def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
     values["model_type"] = "albert"
     if config.trained_positions is not None:
         values["trained_positions"] = config.trained_positions
-    if config.sharing != "all":
+    if variants := _variants(config):
         values["model_type"] = OUR_MODEL_TYPE
-        values["sharing"] = config.sharing
+        values |= variants
         # For another model type, transformers' AlbertModel only warns and
         # initializes the weights it does not find. It loads the weights file
         # that this key names, and fails as there is none.
@@ -174,14 +184,26 @@ def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
 
 
 def config_to_google(config: AlbertConfig) -> dict[str, Any]:
-    """Translates a config to the keys of Google's `albert_config.json`."""
-    _check_supported(
+    """Translates a config to the keys of Google's `albert_config.json`.
+
+    Raises:
+      InputError: if Google's code does not support the architecture.
+    """
+    _raise_if_any(
         "Google's code",
         config,
-        hidden_act=config.hidden_act == "gelu_erf",
-        layer_norm_eps=config.layer_norm_eps != 1e-12,
-        project_equal_sizes=config.has_embedding_projection
-        and config.embedding_size == config.hidden_size,
+        {
+            f"hidden_act={config.hidden_act!r}": (
+                config.hidden_act == "gelu_erf"
+            ),
+            f"layer_norm_eps={config.layer_norm_eps}": (
+                config.layer_norm_eps != 1e-12
+            ),
+            "project_equal_sizes=True": (
+                config.has_embedding_projection
+                and config.embedding_size == config.hidden_size
+            ),
+        },
     )
     values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
     del values["layer_norm_eps"]
@@ -195,7 +217,11 @@ def config_to_google(config: AlbertConfig) -> dict[str, Any]:
 def config_from_keras_hub(
     values: Mapping[str, Any], source: str
 ) -> AlbertConfig:
-    """Translates the arguments of KerasHub's `AlbertBackbone`."""
+    """Translates the arguments of KerasHub's `AlbertBackbone`.
+
+    Raises:
+      InputError: if an argument is missing or invalid.
+    """
     needed = [k for k in _KERAS_HUB_NAMES if k not in _KERAS_HUB_OPTIONAL]
     missing = [k for k in needed if k not in values]
     if missing:
@@ -218,33 +244,41 @@ def config_from_keras_hub(
 
 
 def config_to_keras_hub(config: AlbertConfig) -> dict[str, Any]:
-    """Translates a config to the arguments of KerasHub's `AlbertBackbone`."""
+    """Translates a config to the arguments of KerasHub's `AlbertBackbone`.
+
+    Raises:
+      InputError: if KerasHub does not support the architecture.
+    """
     rates = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
-    if rates[0] != rates[1]:
-        raise InputError(
-            f"KerasHub does not support two dropout rates, hidden {rates[0]} "
-            f"and attention {rates[1]}"
-        )
-    _check_supported(
+    _raise_if_any(
         "KerasHub",
         config,
-        hidden_act=config.hidden_act != "gelu_tanh",
-        layer_norm_eps=config.layer_norm_eps != 1e-12,
+        {
+            f"hidden_act={config.hidden_act!r}": (
+                config.hidden_act != "gelu_tanh"
+            ),
+            f"layer_norm_eps={config.layer_norm_eps}": (
+                config.layer_norm_eps != 1e-12
+            ),
+            f"two dropout rates, hidden {rates[0]} and attention {rates[1]}": (
+                rates[0] != rates[1]
+            ),
+        },
     )
     values = config.to_dict()
     theirs = {k: values[ours] for k, ours in _KERAS_HUB_NAMES.items()}
     return {**theirs, "dropout": rates[0]}
 
 
-def _check_supported(
-    system: str, config: AlbertConfig, **unsupported: bool
+def _variants(config: AlbertConfig) -> dict[str, Any]:
+    values = {name: getattr(config, name) for name in _VARIANTS}
+    return {k: x for k, x in values.items() if x != _VARIANTS[k]}
+
+
+def _raise_if_any(
+    system: str, config: AlbertConfig, unsupported: Mapping[str, bool]
 ) -> None:
-    """Raises an `InputError` about fields with values that are unsupported."""
-    unsupported["sharing"] = config.sharing != "all"
-    found = [
-        f"{name}={getattr(config, name)!r}"
-        for name, is_unsupported in unsupported.items()
-        if is_unsupported
-    ]
+    found = [setting for setting, is_used in unsupported.items() if is_used]
+    found += [f"{name}={value!r}" for name, value in _variants(config).items()]
     if found:
         raise InputError(f"{system} does not support {', '.join(found)}")

@@ -201,9 +201,10 @@ def _only(values: set):
 
 
 def _constant(node: node_def_pb2.NodeDef, length: int = 1) -> list:
-    """Returns the values of a constant: a scalar, or a vector of some `length`.
+    """Returns the values of a constant: a scalar or a short vector.
 
-    A tensor of a single value may claim any size.
+    It has at least `length` values. A tensor of a single value may claim any
+    size.
     """
     tensor = node.attr["value"].tensor
     sizes = [dim.size for dim in tensor.tensor_shape.dim]

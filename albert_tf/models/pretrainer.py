@@ -214,7 +214,8 @@ class AlbertPretrainer(AlbertModel):
             "output_attentions": self.encoder.output_attentions,
         }
         policy = self.encoder.dtype_policy
-        if policy != self.dtype_policy:  # That of a given encoder.
+        # That of a given encoder. Subclasses may make one of their own.
+        if _takes_encoder(type(self)) and policy != self.dtype_policy:
             config["encoder_dtype"] = keras.dtype_policies.serialize(policy)
         return config
 
@@ -233,6 +234,10 @@ class AlbertPretrainer(AlbertModel):
                 dtype=policy,
             )
         return super().from_config(config, custom_objects)
+
+
+def _takes_encoder(model_class: type[AlbertPretrainer]) -> bool:
+    return model_class.__init__ is AlbertPretrainer.__init__
 
 
 def _check_encoder(encoder: AlbertEncoder, config, pooler: bool) -> None:

@@ -34,7 +34,7 @@ class Evaluations:
       results: step -> evaluation. They are kept here, because workers may not
         see the chief's log at once.
       best: the best evaluation whose checkpoint is kept.
-      since_improvement: number of evaluations since then.
+      since_improvement: number of evaluations since the metric has improved.
     """
 
     def __init__(

@@ -108,6 +108,17 @@ def test_an_encoder_of_another_precision(config, batch, round_trip):
     assert copy.encoder.compute_dtype == "float32"
 
 
+def test_a_subclass_that_makes_its_encoder(config):
+    class Pretrainer(albert_tf.AlbertPretrainer):
+        def __init__(self, config, dtype=None, **kwargs):
+            encoder = albert_tf.AlbertEncoder(config, dtype="mixed_bfloat16")
+            super().__init__(config, encoder=encoder, dtype=dtype, **kwargs)
+
+    model = Pretrainer(config)
+    again = Pretrainer.from_config(model.get_config())
+    assert again.encoder.dtype_policy == model.encoder.dtype_policy
+
+
 def test_shared_embeddings(config, round_trip):
     """A config cannot say whose they are."""
     first = albert_tf.AlbertEncoder(config)
