@@ -98,7 +98,9 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
         classifier = _sample_passages(config, files, folder)
         classifier["runs"] = _train_classifier(folder, _MODEL, hubs[_MODEL])
-    with _stage(stages, f"8 {DEFAULT}", "the same with the packaged model"):
+    with _stage(
+        stages, f"8 {DEFAULT}", "the same with the packaged model, minutes"
+    ):
         encoder = AlbertEncoder.from_pretrained(DEFAULT)
         export_encoder(
             encoder, hubs[DEFAULT] / "encoder", tokenizer=encoder.tokenizer

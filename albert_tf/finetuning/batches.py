@@ -48,8 +48,11 @@ def training_batches(
       window_batches: 1 disables sorting.
 
     Raises:
-      InputError: if a sequence is longer than `fixed_length`.
+      InputError: if there are no examples, or a sequence is longer than
+        `fixed_length`.
     """
+    if not data.num_examples:
+        raise InputError("training data: no examples")
     _check_length(data, fixed_length)
     first_epoch, offset = divmod(start_step * batch_size, data.num_examples)
     order = _epoch_order(data.example_lengths, batch_size, seed, window_batches)

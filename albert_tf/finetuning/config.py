@@ -299,9 +299,6 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
           examples: number of training examples.
           best_metric: metric that selects the best checkpoint; "" without a
             development set.
-
-        Raises:
-          InputError: if early stopping is set without a development set.
         """
         steps_per_epoch = examples / self.train_batch_size
         num_train_steps = self.num_train_steps

@@ -168,6 +168,8 @@ class NamedSplit:
             location += self.library_split
             try:
                 rows, label, files = load(library, name)
+                classes = getattr(label, "names", None)
+                paths = tuple(map(pathlib.Path, files))
             except Exception as error:  # of the network, disk or library
                 reason = (str(error).strip().splitlines() or [repr(error)])[0]
                 raise InputError(
@@ -178,8 +180,8 @@ class NamedSplit:
                 DatasetRows(
                     name=location,
                     rows=rows,
-                    classes=getattr(label, "names", None),
-                    files=tuple(map(pathlib.Path, files)),
+                    classes=classes,
+                    files=paths,
                 )
             )
         return loaded

@@ -33,9 +33,12 @@ WordEmbeddings = Callable[[], np.ndarray | None]
 class TaskType(abc.ABC):
     """Base class of task types such as text classification.
 
-    The methods stand in the order in which a run calls them; what a type
-    declares are class attributes and properties. `register_task_type` makes it
-    available to all commands. docs/task_types.md walks through an example.
+    The methods, in the order in which a run calls them: `read_examples`,
+    `features`, `model_class` and `model_arguments`, `prepare_model`,
+    `make_loss`, `forward`, `predictions`, `scores`; and for exports `serve`.
+    What a type declares are class attributes and properties.
+    `register_task_type` makes it available to all commands. docs/task_types.md
+    walks through an example.
 
     Modules of task types are imported to parse flags, so they import
     TensorFlow, models, losses and serving graphs inside of methods.

@@ -1,6 +1,5 @@
 """SentencePiece models: loading, checks and the digit-comma rule."""
 
-import contextlib
 import dataclasses
 import math
 import re
@@ -74,13 +73,13 @@ def check_model(content: bytes) -> None:
         UTF-8, contains NUL or has no finite score; or if the charsmap is
         damaged.
     """
-    num_checked = _check_sizes(content)
+    problem = _check_sizes(content)
     try:
         model = sentencepiece_model_pb2.ModelProto.FromString(content)
     except DecodeError:
         return
-    if len(model.pieces) != num_checked:
-        raise ValueError("it has unknown fields between its pieces")
+    if problem:  # As with groups, which parsers skip: pieces may follow.
+        raise ValueError(f"it has unknown fields ({problem})")
     for i, piece in enumerate(model.pieces):
         # Protocol Buffers returns bytes if a string is not UTF-8.
         if not isinstance(piece.piece, str):
@@ -113,33 +112,34 @@ def piece_probabilities(content: bytes) -> np.ndarray | None:
     return found
 
 
-def _check_sizes(content: bytes) -> int:
+def _check_sizes(content: bytes) -> str:
     """Checks number and sizes of a serialized model's pieces, unparsed.
 
     Returns:
-      The number of pieces before the first field that cannot be read, such as a
-      group, which other parsers skip.
+      Why not all of the content was checked, or "".
 
     Raises:
       ValueError: if there are too many pieces, or one is too long.
     """
-    sizes = []
-    with contextlib.suppress(ValueError):
-        for field, value in fields_of(memoryview(content)):
-            if field == 1:
-                sizes.append(len(value))
-            if len(sizes) > MAX_PIECES:
-                break
-    if len(sizes) > MAX_PIECES:
-        raise ValueError(f"there are more than {MAX_PIECES:,} pieces")
-    for number, size in enumerate(sizes):
+    num_pieces, fields = 0, fields_of(memoryview(content))
+    while True:
+        try:
+            field, piece = next(fields)
+        except StopIteration:
+            return ""
+        except ValueError as error:
+            return str(error)
+        if field != 1:
+            continue
         # 32 bytes leave room for the score and the type.
-        if size > MAX_PIECE_BYTES + 32:
+        if len(piece) > MAX_PIECE_BYTES + 32:
             raise ValueError(
-                f"piece {number} has {size:,} bytes, "
+                f"piece {num_pieces} has {len(piece):,} bytes, "
                 f"and pieces have at most {MAX_PIECE_BYTES:,}"
             )
-    return len(sizes)
+        num_pieces += 1
+        if num_pieces > MAX_PIECES:
+            raise ValueError(f"there are more than {MAX_PIECES:,} pieces")
 
 
 def words_are_independent(content: bytes) -> bool:

@@ -142,6 +142,11 @@ def test_dataset_can_be_replicated_to_another_host(make_features):
         )
 
 
+def test_no_examples_raise_an_error(make_features):
+    with pytest.raises(InputError, match="no examples"):
+        read(make_features(0), 1)
+
+
 @pytest.mark.parametrize("sequences_per_example", [1, 3])
 @pytest.mark.parametrize("fixed_length", [None, 40])
 def test_prediction_batches_restore_the_order(

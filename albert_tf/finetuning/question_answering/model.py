@@ -69,6 +69,9 @@ class AlbertQuestionAnswering(TaskModel):
         model.compile("adam", {"start_logits": loss, "end_logits": loss})
         model.fit((["Who?"], ["It was Anna."]), (["Anna"], [7]))
 
+    Where XLA compiles steps (JAX, GPUs), batches of datasets are padded to
+    multiples of 32; losses of the head "v1" include padding.
+
     Outputs other than indices are float32 in any precision. The encoder has no
     pooler.
 

@@ -58,7 +58,8 @@ def window_arrays(
       y: answers and their first characters in the contexts; None for windows
         without targets.
       sample_weight: weights of the questions, or None.
-      multiple: the length is rounded up to a multiple of it.
+      multiple: the length, at most `max_seq_length`, is otherwise rounded up
+        to a multiple of it. It is at least `least_length(settings)`.
 
     Raises:
       InputError: if an answer is not where it is said to be.
