@@ -94,6 +94,8 @@ def test_pieces_behind_fields_of_another_form_are_rejected(changed):
     group = bytes([0xA3, 0x06, 0xA4, 0x06])  # Field 100, without content.
     with pytest.raises(InputError, match="^here: .*it has unknown fields"):
         AlbertTokenizer(group + changed(adds("x" * 100_000)), name="here")
+    with pytest.raises(InputError, match="it has unknown fields"):
+        AlbertTokenizer(changed(adds("x")) + group, name="here")
 
 
 def test_pieces_that_are_not_utf8_or_too_many_are_rejected(comma_model):
