@@ -152,6 +152,7 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(AnalyzeFlags)
     subject, *names = flags.arguments or [""]
     _check_subject(subject, flags)
+    # Names of architectures are not files.
     if given.output is not None and subject != "parameters":
         check_not_input(given.output, names)
     if subject == "parameters":

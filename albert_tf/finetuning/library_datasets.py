@@ -168,22 +168,20 @@ class NamedSplit:
             location += self.library_split
             try:
                 rows, label, files = load(library, name)
-                classes = getattr(label, "names", None)
-                paths = tuple(map(pathlib.Path, files))
+                loaded.append(
+                    DatasetRows(
+                        name=location,
+                        rows=rows,
+                        classes=getattr(label, "names", None),
+                        files=tuple(map(pathlib.Path, files)),
+                    )
+                )
             except Exception as error:  # of the network, disk or library
                 reason = (str(error).strip().splitlines() or [repr(error)])[0]
                 raise InputError(
                     f"{location}: could not be loaded ({type(error).__name__}: "
                     f"{reason[:200]}); give the task's files"
                 ) from error
-            loaded.append(
-                DatasetRows(
-                    name=location,
-                    rows=rows,
-                    classes=classes,
-                    files=paths,
-                )
-            )
         return loaded
 
     def _library(self) -> ModuleType:
