@@ -24,6 +24,10 @@ class InputError(ValueError):
         super().__init__(printable(message))
 
 
+class ReadError(InputError):
+    """A file that the system cannot read, perhaps only for the moment."""
+
+
 class StorageError(OSError):
     """A disk is full. The message names the path that was written."""
 

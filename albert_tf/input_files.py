@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Protocol
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError, ReadError, import_package
 from albert_tf.files import Path, is_remote
 
 # Far more than any config, weight index, vocabulary or graph needs.
@@ -99,7 +99,7 @@ def open_input(path: Path, source: str = "") -> IO[bytes]:
         if getattr(error, "errno", None) == errno.ENXIO:  # a socket
             raise _not_regular(source) from None
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{source}: cannot be read: {reason}") from None
+        raise ReadError(f"{source}: cannot be read: {reason}") from None
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb", _BUFFER)
@@ -144,7 +144,7 @@ def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
         ) from None
     except OSError as error:
         reason = error.strerror or error
-        raise InputError(f"{path}: cannot be read: {reason}") from None
+        raise ReadError(f"{path}: cannot be read: {reason}") from None
 
 
 def _not_regular(source: str) -> InputError:

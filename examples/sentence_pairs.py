@@ -22,7 +22,7 @@ from typing import get_args
 import sentencex
 
 from albert_tf.data.data_config import ReadingConfig, TextFormat
-from albert_tf.data.documents import read_documents
+from albert_tf.data.documents import read_corpus
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
@@ -137,7 +137,7 @@ def read_pairs(files, given, rng):
         if given.kind == "answers":
             yield from answers(path, given.language)
             continue
-        for document in read_documents(path, reading):
+        for document in read_corpus([path], reading):
             yield from KINDS[given.kind](document, rng)
 
 

@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.data_config import ReadingConfig
 from albert_tf.data.text_files import TextPath, find_text_files, size_of
 from albert_tf.errors import counted
-from albert_tf.files import split_patterns
+from albert_tf.files import is_remote, split_patterns
 from albert_tf.settings import described, require, setting
 from albert_tf.text.vocabulary_paths import ModelType
 
@@ -236,7 +236,8 @@ class AblationConfig(ReadingConfig):
         """
         tables = split_patterns(self.train or ())
         tables += split_patterns(self.dev or ())
-        return [*self.text_files(), *map(pathlib.Path, tables)]
+        local = (x if is_remote(x) else pathlib.Path(x) for x in tables)
+        return [*self.text_files(), *local]
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that determine the results, as JSON values."""

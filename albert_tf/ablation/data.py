@@ -16,7 +16,12 @@ from albert_tf.ablation.chronicles import Pair, chronicles, pairs
 from albert_tf.ablation.config import AblationConfig
 from albert_tf.data.create_data import create_pretraining_data
 from albert_tf.data.data_config import PretrainingDataConfig, SentenceOrder
-from albert_tf.data.documents import read_corpus, read_documents, uniform_hash
+from albert_tf.data.documents import (
+    read_corpus,
+    read_documents,
+    split_documents,
+    uniform_hash,
+)
 from albert_tf.data.records import PLATEAU, Records, open_records
 from albert_tf.demo.corpora import write_default_text
 from albert_tf.errors import InputError
@@ -27,8 +32,6 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 _HELDOUT_SHARE = 0.05
 _MIN_HELDOUT = 10
-# Long documents, such as books, are split so that some parts can be held out.
-_MAX_SENTENCES = 60
 # A rarer word is not worth a piece of its own.
 _MIN_WORD_COUNT = 5
 _SPECIAL_PIECES = 14  # special and user-defined ones, and the mark of words
@@ -173,13 +176,11 @@ def _limited(
     documents: Iterable[list[str]], megabytes: float
 ) -> Iterator[list[str]]:
     remaining = megabytes * 1e6
-    for document in documents:
-        for start in range(0, len(document), _MAX_SENTENCES):
-            part = document[start : start + _MAX_SENTENCES]
-            yield part
-            remaining -= sum(len(sentence) + 1 for sentence in part)
-            if remaining <= 0:
-                return
+    for part in split_documents(documents):
+        yield part
+        remaining -= sum(len(sentence.encode()) + 1 for sentence in part)
+        if remaining <= 0:
+            return
 
 
 def choose_vocab_size(config: AblationConfig) -> AblationConfig:

@@ -140,6 +140,16 @@ def import_pyplot() -> Any:
     return pyplot
 
 
+def has_picture_suffix(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file's name has no suffix or one of a picture."""
+    import_pyplot()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    suffix = pathlib.Path(path).suffix.lower()
+    known = FigureCanvasBase.get_supported_filetypes()
+    return not suffix or suffix[1:] in known
+
+
 def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
     """Writes a pyplot figure to a file, and closes it.
 

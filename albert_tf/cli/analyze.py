@@ -20,16 +20,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.analysis.activation_memory import training_memory
+from albert_tf.analysis.figures import has_picture_suffix
 from albert_tf.analysis.parameters import BERT, parameter_table, plot_parameters
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.config import AlbertConfig, named_config, parse_overrides
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input
+from albert_tf.files import check_not_input, is_remote
 from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import check_settings, described, setting
@@ -152,9 +154,8 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(AnalyzeFlags)
     subject, *names = flags.arguments or [""]
     _check_subject(subject, flags)
-    # Names of architectures are not files.
-    if given.output is not None and subject != "parameters":
-        check_not_input(given.output, names)
+    if given.output is not None:
+        _check_plot(given.output, names)
     if subject == "parameters":
         _print_parameters(_configs(names, given), given)
     elif subject == "memory":
@@ -177,6 +178,24 @@ def main(flags: CommandFlags) -> None:
         )
     if given.output is not None and not given.json:
         print(f"wrote {given.output}")
+
+
+def _check_plot(output: str, names: Sequence[str]) -> None:
+    """Checks before the analysis that its plot can be written."""
+    is_picture = has_picture_suffix(output)
+    if is_picture:
+        # In the folder of a run, it is the picture of an earlier analysis.
+        names = [name for name in names if not os.path.isdir(name)]
+    # Names of architectures are not files.
+    check_not_input(output, set(names) - set(AlbertConfig.official_names()))
+    if not is_picture:
+        raise InputError(
+            f"output {output}: not the name of a picture; use .png, .pdf or "
+            ".svg"
+        )
+    folder = os.path.dirname(os.path.abspath(output))
+    if not is_remote(output) and not os.path.isdir(folder):
+        raise InputError(f"output {output}: {folder} does not exist")
 
 
 def _check_subject(subject: str, flags: CommandFlags) -> None:
@@ -242,11 +261,11 @@ def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
         num_examples=given.examples,
         tokenizer=tokenizer,
     )
+    print(record_table(statistics), flush=True)
+    if statistics.examples:
+        print(f"\n{examples_text(statistics)}", flush=True)
     if given.output is not None:
         plot_records(statistics, given.output)
-    print(record_table(statistics))
-    if statistics.examples:
-        print(f"\n{examples_text(statistics)}")
 
 
 def _print_memory(
@@ -367,9 +386,7 @@ def _numbers(name: str, text: str | None) -> list[int] | None:
 
 def _print_report(report: Any, given: AnalyzeFlags) -> None:
     """Prints a report and plots it if --output is given."""
+    text = json.dumps(report.to_dict()) if given.json else report.table()
+    print(text, flush=True)
     if given.output is not None:
         report.plot(given.output)
-    if given.json:
-        print(json.dumps(report.to_dict()))
-    else:
-        print(report.table())

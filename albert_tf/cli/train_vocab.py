@@ -13,6 +13,7 @@ import dataclasses
 import itertools
 import json
 import os
+import pathlib
 from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
@@ -23,11 +24,17 @@ from albert_tf.data.documents import (
     uniform_hash,
 )
 from albert_tf.data.mixture import find_corpus_files, parse_corpora
-from albert_tf.data.text_files import TextPath, find_text_files, sample_blocks
+from albert_tf.data.text_files import (
+    TextPath,
+    find_text_files,
+    is_folder,
+    sample_blocks,
+)
 from albert_tf.errors import InputError
 from albert_tf.files import (
     check_not_input,
     is_remote,
+    real_path,
     split_patterns,
     write_atomically,
 )
@@ -78,17 +85,18 @@ def _find_sources(
 ) -> tuple[dict[str, list[TextPath]], dict[str, float]]:
     """Returns the files of each corpus or pattern, and the corpora's weights.
 
-    A file that several patterns match belongs to the first. Patterns have no
-    weights.
+    A file that several patterns match, by whatever path, belongs to the first.
+    Patterns have no weights.
     """
     if corpora := parse_corpora(text.input):
         files = find_corpus_files(corpora, text.data_dir)
         return files, {corpus.name: corpus.weight for corpus in corpora}
     sources: dict[str, list[TextPath]] = {}
-    for pattern in split_patterns(text.input):
-        seen = set().union(*sources.values())
+    seen: set[pathlib.Path] = set()
+    for pattern in dict.fromkeys(split_patterns(text.input)):
         found = find_text_files([pattern], text.data_dir)
-        sources[pattern] = [path for path in found if path not in seen]
+        sources[pattern] = [x for x in found if real_path(x) not in seen]
+        seen.update(map(real_path, found))
     return sources, {}
 
 
@@ -113,6 +121,8 @@ def main(flags: CommandFlags) -> None:
     folder = os.path.dirname(os.path.abspath(given.report or ""))
     if not is_remote(given.report or "") and not os.path.isdir(folder):
         raise InputError(f"--report={given.report}: {folder} does not exist")
+    if given.report is not None and is_folder(given.report):
+        raise InputError(f"--report={given.report}: is a folder; name a file")
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {
         source: SentenceSample(_MAX_HELDOUT, config.seed) for source in sources

@@ -54,9 +54,10 @@ def convert_records(config: ConvertDataConfig) -> dict[str, Any]:
             count = sum(file.num_records for file in records.files[split])
             if split == "train":
                 count *= config.num_epochs
-            manifest["splits"][split] = _write_split(
-                records, split, count, folder / split, config.seed
-            )
+            with records.explained_errors():
+                manifest["splits"][split] = _write_split(
+                    records, split, count, folder / split, config.seed
+                )
         for name, content in tokenizer_files(records.tokenizer).items():
             (folder / name).write_bytes(content)
         text = json.dumps(manifest, indent=2) + "\n"

@@ -47,7 +47,7 @@ from albert_tf.data.text_files import (
     size_of,
     version_of,
 )
-from albert_tf.errors import InputError, counted
+from albert_tf.errors import InputError, ReadError, counted
 from albert_tf.files import check_not_input, check_space, local_path
 from albert_tf.folders import (
     check_replaceable,
@@ -127,6 +127,8 @@ def _create(
         try:
             _write_text(config, groups, limits, state, progress)
             check_counts(config, state.counts)
+        except ReadError:
+            raise  # Possibly of a network; the same command resumes.
         except InputError:
             # The inputs or settings must change, so there is nothing to resume.
             job_file(temporary).unlink(missing_ok=True)

@@ -42,6 +42,9 @@ ODDITIES = {
 # 3.2 million characters.
 MAX_DOCUMENT_CHARACTERS = 4_000_000
 
+# Sentences of a part of a document; see `split_documents`.
+_PART_SENTENCES = 60
+
 # Longer paragraphs are segmented in parts: sentencex takes a time that is
 # quadratic in the length of Chinese or Japanese text.
 _MAX_SEGMENTED = 16_000
@@ -80,6 +83,16 @@ def read_documents(
     yield from read_corpus([path], config or ReadingConfig(), counts)
     if counts["blank_files"]:
         raise InputError(f"{path}: the file contains no text; remove it")
+
+
+def split_documents(documents: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Yields documents in parts of at most `_PART_SENTENCES` sentences.
+
+    So that a part of a few long ones, such as books, can be held out.
+    """
+    for document in documents:
+        for start in range(0, len(document), _PART_SENTENCES):
+            yield document[start : start + _PART_SENTENCES]
 
 
 def _read(

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import math
 import os
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -31,7 +32,12 @@ from albert_tf.data.text_files import (
 )
 from albert_tf.data.tfds import PREFIX, is_tfds_file
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, split_patterns, write_atomically
+from albert_tf.files import (
+    PathPatterns,
+    real_path,
+    split_patterns,
+    write_atomically,
+)
 from albert_tf.input_files import exists, read_bytes
 
 # Names and weights have no slash or colon, so URLs and Windows paths that
@@ -269,11 +275,10 @@ def find_corpus_files(
         corpus.name: find_text_files([corpus.pattern], data_dir)
         for corpus in corpora
     }
-    owners: dict[str, str] = {}
+    owners: dict[pathlib.Path, str] = {}
     for name, paths in files.items():
         for path in paths:
-            real = path if isinstance(path, str) else os.path.realpath(path)
-            owner = owners.setdefault(real, name)
+            owner = owners.setdefault(real_path(path), name)
             if owner != name:
                 raise InputError(
                     f"input {path}: in the corpora {owner} and {name}; name it "

@@ -254,26 +254,27 @@ def find_splits(
     """
     if corpora:
         files = {split: _find_files(corpora, split, manifest_in)}
-        scored = [
-            corpus
-            for corpus in corpora
-            if tf.io.gfile.isdir(corpus.pattern)
-            and "heldout" in read_manifest(corpus.pattern)["splits"]
-        ]
+        scored = [x for x in corpora if _holds_out(x.pattern, manifest_in)]
         if heldout and scored:
             files["heldout"] = _find_files(scored, "heldout", manifest_in)
         return files
     patterns = split_patterns(patterns)
     files = {split: find_record_files(patterns, split, manifest_in)}
-    manifest = files[split][0].manifest
-    if heldout and manifest and "heldout" in manifest["splits"]:
-        # Files that are named by patterns are all for training.
-        folders = [path for path in patterns if tf.io.gfile.isdir(path)]
-        if folders:
-            files["heldout"] = find_record_files(
-                folders, "heldout", manifest_in
-            )
+    folders = [x for x in patterns if _holds_out(x, manifest_in)]
+    if heldout and folders:
+        files["heldout"] = find_record_files(folders, "heldout", manifest_in)
     return files
+
+
+def _holds_out(pattern: str, manifest_in: ManifestReader) -> bool:
+    """Returns whether a pattern is a folder with a split of held-out records.
+
+    Files that are named by patterns are all for training.
+    """
+    if not tf.io.gfile.isdir(pattern):
+        return False
+    manifest = manifest_in(os.path.dirname(os.path.join(pattern, "")))
+    return manifest is not None and "heldout" in manifest["splits"]
 
 
 def _find_files(

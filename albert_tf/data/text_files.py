@@ -15,7 +15,13 @@ import numpy as np
 from albert_tf.data.file_formats import HEAD_BYTES, check_is_text
 from albert_tf.data.tfds import PREFIX, find_tfds_files, is_tfds_file
 from albert_tf.errors import InputError
-from albert_tf.files import Path, PathPatterns, is_remote, split_patterns
+from albert_tf.files import (
+    Path,
+    PathPatterns,
+    is_remote,
+    real_path,
+    split_patterns,
+)
 from albert_tf.input_files import (
     LineReader,
     check_not_web_address,
@@ -108,10 +114,11 @@ def find_text_files(
     if not names:
         raise InputError("input: no files given; give a path or glob pattern")
     # By real path, so that no file is read twice under two names.
-    files: dict[TextPath, TextPath] = {}
+    files: dict[pathlib.Path, TextPath] = {}
     for pattern in names:
         if pattern.startswith(PREFIX):
-            files |= {x: x for x in find_tfds_files(pattern, data_dir)}
+            found = find_tfds_files(pattern, data_dir)
+            files |= {real_path(x): x for x in found}
             continue
         matches = _match(pattern)
         if not matches:
@@ -131,8 +138,7 @@ def find_text_files(
             if size_of(path) == 0:
                 raise InputError(f"input {path}: the file is empty; remove it")
             file = pathlib.Path(path) if is_local else path
-            key = os.path.realpath(path) if is_local else path
-            files.setdefault(key, file)
+            files.setdefault(real_path(path), file)
     return list(files.values())
 
 

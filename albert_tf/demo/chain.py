@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -299,22 +300,27 @@ def _sample_passages(config, files, folder) -> dict[str, Any]:
 def _train_classifier(folder, model, hub) -> list[dict[str, Any]]:
     """Trains with frozen and trained encoder, in a process of its own."""
     result = folder / f"classifier-{model}.json"
-    process = subprocess.run(
-        [
-            sys.executable,
-            _HUB_CLASSIFIER,
-            *(hub / kind for kind in ("preprocessor", "encoder")),
-            *(folder / f"classifier-{name}.tsv" for name in ("train", "test")),
-            result,
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if process.returncode:
-        raise RuntimeError(
-            f"training the classifier failed: {process.stdout[-2000:]}"
-        )
+    command = [
+        sys.executable,
+        _HUB_CLASSIFIER,
+        *(hub / kind for kind in ("preprocessor", "encoder")),
+        *(folder / f"classifier-{name}.tsv" for name in ("train", "test")),
+        result,
+    ]
+    # TensorFlow's warnings are of interest only if the script fails.
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        for line in process.stdout:
+            print(line, end="", flush=True)
+        if process.wait():
+            errors.seek(0)
+            raise RuntimeError(
+                f"training the classifier failed: {errors.read()[-2000:]}"
+            )
     runs = json.loads(result.read_text())
     return [{"model": model, **run} for run in runs]
 

@@ -15,11 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from albert_tf.data.data_config import ReadingConfig
-from albert_tf.data.documents import read_documents
+from albert_tf.data.documents import (
+    read_corpus,
+    read_documents,
+    split_documents,
+)
 from albert_tf.data.text_files import find_text_files
-
-# Long documents, such as books, are split so that some parts can be held out.
-_MAX_SENTENCES = 60
+from albert_tf.errors import InputError
 
 
 def write_default_text(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -45,11 +47,20 @@ def write_default_text(folder: pathlib.Path) -> list[pathlib.Path]:
 def write_user_text(
     folder: pathlib.Path, patterns: str, config: ReadingConfig
 ) -> list[pathlib.Path]:
-    """Writes each file of the user with one sentence per line."""
+    """Writes each file of the user that has text, with a sentence per line.
+
+    Raises:
+      InputError: If no file has text, or one cannot be read.
+    """
     files = []
     for number, path in enumerate(find_text_files(patterns)):
-        documents = read_documents(path, config)
-        files.append(_write(folder, f"{number:03}", documents))
+        file = _write(folder, f"{number:03}", read_corpus([path], config))
+        if file.stat().st_size:
+            files.append(file)
+        else:
+            file.unlink()
+    if not files:
+        raise InputError(f"input {patterns}: the files contain no text")
     return files
 
 
@@ -58,10 +69,8 @@ def _write(
 ) -> pathlib.Path:
     path = folder / f"{name}.txt"
     with open(path, "w", encoding="utf-8") as file:
-        for document in documents:
-            for start in range(0, len(document), _MAX_SENTENCES):
-                lines = document[start : start + _MAX_SENTENCES]
-                file.write("\n".join(lines) + "\n\n")
+        for part in split_documents(documents):
+            file.write("\n".join(part) + "\n\n")
     return path
 
 

@@ -10,6 +10,8 @@ before the head. In the demo's hundred steps the tutorial's moving averages do
 not converge, and predictions may be constant: with the frozen encoder, the test
 accuracies of three seeds were 50, 83 and 83 %, now 85 to 86 %.
 
+It prints a line for each epoch.
+
 Usage: hub_classifier.py PREPROCESSOR ENCODER TRAIN.tsv TEST.tsv RESULT.json
 """
 
@@ -65,6 +67,27 @@ def build(preprocessor_url, albert_url, trainable):
     return model, encoder
 
 
+class Progress(tf.keras.callbacks.Callback):
+    """Prints the test accuracy after each epoch."""
+
+    def __init__(self, name):
+        super().__init__()
+        self._name = name
+
+    def on_epoch_begin(self, epoch, logs=None):
+        """Remembers when the epoch began."""
+        self._started = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Prints the accuracy on the test set, and the epoch's time."""
+        print(
+            f"{self._name}, epoch {epoch + 1} of {_EPOCHS}: test accuracy "
+            f"{logs['val_accuracy']:.1%}, "
+            f"{time.monotonic() - self._started:.0f} s",
+            flush=True,
+        )
+
+
 def train(urls, trainable, train_set, test_set):
     """Trains the classifier and returns its scores."""
     tf.keras.utils.set_random_seed(0)
@@ -77,6 +100,7 @@ def train(urls, trainable, train_set, test_set):
         data.shuffle(10000, seed=0).batch(_BATCH_SIZE),
         epochs=_EPOCHS,
         validation_data=tf.data.Dataset.from_tensor_slices(test_set).batch(128),
+        callbacks=[Progress("fine-tuned" if trainable else "frozen")],
         verbose=0,
     ).history
     return {

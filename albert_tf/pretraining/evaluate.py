@@ -73,6 +73,11 @@ def evaluate_pretraining(
     run_dir = local_or_packaged(run_dir)
     _check_run(run_dir)
     if not exists(os.path.join(run_dir, FILE)):
+        if checkpoint != NEWEST:
+            raise InputError(
+                f"{run_dir}: a saved model, not a pretraining run, and has no "
+                f"checkpoint {checkpoint!r}; leave it out"
+            )
         records = open_records(input_patterns, split)
         return _evaluate_saved(run_dir, records, batch_size, max_steps)
     path = find_checkpoint(_path(run_dir, str(checkpoint)))

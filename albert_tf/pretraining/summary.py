@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.record_order import describe_mixture
@@ -105,19 +106,25 @@ def _describe_batch(resolved: ResolvedPhase, replicas: int) -> str:
 def _describe_records(records: Records) -> str:
     text = f"{records.max_seq_length} tokens, "
     text += f"{records.max_predictions_per_seq} predictions at most"
-    if records.manifest is None:
+    files = records.files["train"]
+    if any(file.manifest is None for file in files):
         return f"{text}; no manifest, so no baselines and no held-out split"
-    splits = records.manifest["splits"]
-    train = splits["train"]
-    text = f"{train['counts']['instances']:,} of {text}; "
-    if "sequences" in train["counts"]:
-        each = train["counts"]["sequences"] / train["counts"]["instances"]
-        text += f"{each:.2f} sequences each; "
-    text += f"{train['masking_rate']:.1%} of tokens masked, "
-    text += f"{train['padding_fraction']:.1%} padding; "
-    if "heldout" not in splits:
-        return f"{text}none held out"
-    return f"{text}{splits['heldout']['counts']['instances']:,} held out"
+    text = f"{sum(file.num_records for file in files):,} of {text}; "
+    manifests = {id(file.manifest): file.manifest for file in files}.values()
+    splits = [manifest["splits"]["train"] for manifest in manifests]
+    counts = [split["counts"] for split in splits]
+    instances = [each["instances"] for each in counts]
+    if "sequences" in counts[0]:
+        mean = sum(each["sequences"] for each in counts) / sum(instances)
+        text += f"{mean:.2f} sequences each; "
+    for name, meaning in (
+        ("masking_rate", "of tokens masked, "),
+        ("padding_fraction", "padding; "),
+    ):
+        rates = [split[name] for split in splits]
+        text += f"{np.average(rates, weights=instances):.1%} {meaning}"
+    heldout = sum(file.num_records for file in records.files.get("heldout", ()))
+    return f"{text}{f'{heldout:,}' if heldout else 'none'} held out"
 
 
 def warn_of_plateau(scores: Mapping[str, float]) -> None:

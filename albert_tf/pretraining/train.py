@@ -199,15 +199,14 @@ def _run_files(
         files |= tokenizer_files(records.tokenizer)
     if records.manifest:
         manifest = dict(records.manifest)
-        if records.corpora:
-            # The other entries are only about the first corpus.
+        found = list(itertools.chain(*records.files.values()))
+        if records.corpora or len({id(file.manifest) for file in found}) > 1:
+            # The other entries are only about the first data set.
             kept = ("format", "version", "settings", "tokenizer", "versions")
-            manifest = {x: manifest[x] for x in kept if x in manifest} | {
-                "splits": {},
-                "corpora": describe_corpora(
-                    records.corpora, itertools.chain(*records.files.values())
-                ),
-            }
+            manifest = {x: manifest[x] for x in kept if x in manifest}
+            manifest["splits"] = {}
+        if records.corpora:
+            manifest["corpora"] = describe_corpora(records.corpora, found)
         files[DATA_FILE] = json.dumps(manifest, indent=2) + "\n"
     if initial:
         files[REPORT_FILE] = initial.report + "\n"

@@ -19,6 +19,16 @@ def test_scores_of_runs_without_a_plot(albert, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
+def test_the_plot_in_a_run_is_drawn_again(albert, tmp_path):
+    pytest.importorskip("matplotlib")
+    line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    for _ in range(2):
+        result = albert(tmp_path, "analyze run . --output=curves.png")
+        assert result.returncode == 0, result.stderr
+    assert (tmp_path / "curves.png").stat().st_size
+
+
 def test_a_damaged_line_of_a_log_is_one_warning(albert, tmp_path):
     line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
     lines = ["no json", json.dumps(line)]

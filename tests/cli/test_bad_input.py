@@ -96,6 +96,7 @@ BAD_INPUT = {
         ("--output=spiece --input=text.txt", "spiece.model exists; choose"),
         ("--output=x --input=text.txt --report=text.txt", "would destroy the"),
         ("--output=x --input=text.txt --report=no/r.json", "no does not exist"),
+        ("--output=x --input=text.txt --report=start", "start: is a folder"),
         (
             "--output=x --input=text.txt --report=./x.vocab",
             "--report=./x.vocab is a file of the vocabulary",
@@ -336,6 +337,10 @@ BAD_INPUT = {
             "its vocabulary is",
         ),
         ("--run=start --input=data --max_eval_steps=-1", "must be at least 0"),
+        (
+            "--run=start --input=data --checkpoint=best",
+            "start: a saved model, not a pretraining run, and has no",
+        ),
     ],
     "convert": [
         ("", "--input and --output are required"),
@@ -440,10 +445,15 @@ BAD_INPUT = {
         ("", "nothing to analyze; use `albert analyze parameters"),
         ("parameters albert_huge", "'albert_huge'"),
         (
+            "parameters start/config.json --output=start/config.json",
+            "would destroy the input",
+        ),
+        (
             "memory --train_batch_size=0",
             "train_batch_size=0 must be at least 1",
         ),
         ("run data --output=curves.png", "data"),
+        ("data data --output=absent/plot.png", "absent does not exist"),
         ("run scored --output=scored/metrics.jsonl", "would destroy the input"),
         ("run data --output=", "output='' must not be empty"),
         ("data", "cannot analyze 'data'"),
@@ -459,7 +469,7 @@ BAD_INPUT = {
         ("similarity start --input=absent.txt", "absent.txt"),
         (
             "similarity start --input=text.txt --output=text.txt",
-            "would destroy",
+            "not the name of a picture",
         ),
     ],
     SIMILARITY: [

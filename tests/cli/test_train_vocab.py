@@ -33,6 +33,28 @@ def test_without_text_to_report_on(albert, tmp_path):
     assert "no sentence is held out" in result.stdout
 
 
+def test_a_file_that_is_given_twice_is_read_once(
+    albert, python_lines, tmp_path
+):
+    middle = len(python_lines) // 2
+    for name, lines in (
+        ("a.txt", python_lines[:middle]),
+        ("b.txt", python_lines[middle:]),
+    ):
+        (tmp_path / name).write_text("\n".join(lines), "utf-8")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
+    found = []
+    for more in ("", f",a.txt,link.txt,{tmp_path}/a.txt"):
+        result = albert(
+            tmp_path,
+            f"train-vocab --input=a.txt,b.txt{more} --output=x --overwrite "
+            "--vocab_size=300",
+        )
+        assert result.returncode == 0, result.stderr
+        found.append((tmp_path / "x.vocab").read_text("utf-8"))
+    assert found[0] == found[1]
+
+
 def test_corpora_are_mixed(albert, tmp_path):
     (tmp_path / "en.txt").write_text("an apple a day keeps\n" * 5000)
     (tmp_path / "ru.txt").write_text("это предложение номер\n" * 100, "utf-8")

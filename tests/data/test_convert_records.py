@@ -5,6 +5,7 @@ their batches.
 import errno
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from albert_tf.data.convert_records import _compact, convert_records
 from albert_tf.data.example_arrays import ConvertDataConfig
 from albert_tf.data.records import open_records
-from albert_tf.errors import StorageError
+from albert_tf.errors import InputError, StorageError
 
 
 @pytest.fixture
@@ -59,6 +60,19 @@ def test_lengths_and_positions_of_long_records_fit():
     compact = _compact(features, vocab_size=100)
     assert compact["lengths"] == [70_000]
     assert compact["masked_lm_positions"].tolist() == [[65_535, 69_999]]
+
+
+def test_a_damaged_record_is_named(folders, tmp_path):
+    folder = shutil.copytree(folders[0], tmp_path / "damaged")
+    path = sorted(folder.glob("pretraining-*"))[-1]
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"{path.name}.*corrupted record"):
+        convert_records(
+            ConvertDataConfig(input=str(folder), output=tmp_path / "new")
+        )
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_full_disk_is_an_error(folders, tmp_path, monkeypatch):

@@ -3,13 +3,16 @@
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from albert_tf import input_files
 from albert_tf.data.shards import Limits
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, ReadError
+from albert_tf.input_files import open_input
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
@@ -30,6 +33,34 @@ def test_bad_text_late_in_the_input_leaves_nothing(
             limits=SMALL_BLOCKS,
         )
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_read_error_of_the_system_keeps_the_progress(
+    create, contents, corpus, tmp_path, monkeypatch, capfd
+):
+    """The same command may work later, unlike with bad text."""
+    for name in ("a.txt", "c.txt"):
+        shutil.copy(corpus / name, tmp_path)
+    limits = dataclasses.replace(SMALL_BLOCKS, group_bytes=1, save_seconds=0.0)
+    settings = {"input": f"{tmp_path}/?.txt", "limits": limits}
+    opened, fails_at = [], None
+
+    def failing(path, *args):
+        opened.append(os.path.basename(path))
+        if len(opened) == fails_at:
+            raise ReadError(f"{path}: cannot be read: Stale file handle")
+        return open_input(path, *args)
+
+    monkeypatch.setattr(input_files, "open_input", failing)
+    whole, _ = create("whole", **settings)
+    fails_at = len(opened) - opened[::-1].index("c.txt")
+    opened.clear()
+    with pytest.raises(InputError, match="Stale file handle"):
+        create("out/data", **settings)
+    fails_at = None
+    folder, _ = create("out/data", **settings)
+    assert "out/data: resumes after " in capfd.readouterr().err
+    assert contents(folder) == contents(whole)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -68,6 +68,15 @@ def test_files_are_never_held_out(folder):
     assert "heldout" not in files.files
 
 
+def test_folders_with_and_without_held_out_records(created, folder):
+    other, _ = created(heldout_fraction=0.0)
+    [expected] = open_records(folder, heldout=True).files["heldout"]
+    for given in (f"{folder},{other}", f"{other},{folder}"):
+        records = open_records(given, heldout=True)
+        assert records.files["heldout"] == (expected,)
+        assert 0 < records.baselines("heldout")["mlm_unigram_accuracy"] < 1
+
+
 def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
     """Thousands of files may be in a bucket."""
     looks = collections.Counter()

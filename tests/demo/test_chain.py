@@ -21,6 +21,7 @@ def text_files(text_file, tmp_path):
     for number in range(2):
         path = tmp_path / f"my{number}.txt"
         path.write_text("\n\n\n".join(documents[number::2]), "utf-8")
+    (tmp_path / "my2.txt").write_text("\n \n")  # skipped
     return tmp_path / "my*.txt"
 
 
@@ -75,6 +76,8 @@ def test_demo_on_the_users_text(
         kind = "fine-tuned" if run["trainable"] else "frozen"
         moved = run["encoder_weights"] if run["trainable"] else 0
         assert run["encoder_weights_moved"] == moved
+        last = f"{kind}, epoch 3 of 3: test accuracy "
+        assert last + f"{run['test_accuracy'][-1]:.1%}, " in result.stdout
         (row,) = (
             line
             for line in result.stdout.splitlines()

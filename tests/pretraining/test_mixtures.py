@@ -433,3 +433,20 @@ def test_a_run_scores_and_names_each_corpus(
     ]
     assert manifest["splits"] == {}
     assert "inputs" not in manifest
+
+
+@pytest.mark.long
+def test_a_run_on_two_folders_does_not_describe_the_first_as_all(
+    folders, pretrain_config, small_model, tmp_path, eagerly
+):
+    wiki, books = folders
+    settings = {"model": small_model, "eval_steps": 0}
+    with eagerly():
+        pretrain(
+            pretrain_config(f"{wiki},{books}", tmp_path / "run", 1, **settings)
+        )
+    text = (tmp_path / "run" / "data_manifest.json").read_text()
+    manifest = json.loads(text)
+    assert manifest["splits"] == {}
+    assert not {"inputs", "corpora"} & manifest.keys()
+    assert manifest["settings"]["max_seq_length"] == 64

@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.record_files import RecordFile
 from albert_tf.data.records import Records
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
@@ -41,14 +42,32 @@ def split(instances):
     }
 
 
-RECORDS = Records(
-    "train",
-    files={},
-    samples={},
-    max_seq_length=32,
-    max_predictions_per_seq=5,
-    manifest={"splits": {"train": split(2000), "heldout": split(100)}},
-)
+def made(*manifests):
+    """Returns the records of data sets with a file for each split."""
+    files = {
+        name: tuple(
+            RecordFile(
+                f"{number}/{name}",
+                manifest,
+                manifest["splits"][name]["counts"]["instances"],
+            )
+            for number, manifest in enumerate(manifests)
+            if name in manifest["splits"]
+        )
+        for name in ("train", "heldout")
+    }
+    return Records(
+        "train",
+        files={name: found for name, found in files.items() if found},
+        samples={},
+        max_seq_length=32,
+        max_predictions_per_seq=5,
+        manifest=manifests[0],
+    )
+
+
+MANIFEST = {"splits": {"train": split(2000), "heldout": split(100)}}
+RECORDS = made(MANIFEST)
 
 
 def lines(config=CONFIG, records=RECORDS):
@@ -97,20 +116,30 @@ def test_start_summary_mentions_unusual_settings(changes, name, text):
 
 
 def test_start_summary_without_manifest_or_held_out_split():
-    records = dataclasses.replace(RECORDS, manifest=None)
+    files = {"train": (RecordFile("file", None, 2000),)}
+    records = dataclasses.replace(RECORDS, manifest=None, files=files)
     assert "no manifest" in lines(records=records)["records"]
-    manifest = {"splits": {"train": split(2000)}}
-    records = dataclasses.replace(RECORDS, manifest=manifest)
+    records = made({"splits": {"train": split(2000)}})
     assert lines(records=records)["records"].endswith("; none held out")
+    # Files that a pattern names are all for training.
+    files = {"train": RECORDS.files["train"]}
+    records = dataclasses.replace(RECORDS, files=files)
+    assert lines(records=records)["records"].endswith("; none held out")
+
+
+def test_start_summary_of_several_data_sets():
+    other = split(1000) | {"masking_rate": 0.1184, "padding_fraction": 0.01}
+    records = made(MANIFEST, {"splits": {"train": other}})
+    assert lines(records=records)["records"] == (
+        "3,000 of 32 tokens, 5 predictions at most; 13.8% of tokens masked, "
+        "5.0% padding; 100 held out"
+    )
 
 
 def test_start_summary_of_packed_records():
     packed = split(2000)
     packed["counts"]["sequences"] = 3500
-    records = dataclasses.replace(
-        RECORDS, manifest={"splits": {"train": packed}}
-    )
-    text = lines(records=records)["records"]
+    text = lines(records=made({"splits": {"train": packed}}))["records"]
     assert "at most; 1.75 sequences each; 14.8% of tokens" in text
 
 

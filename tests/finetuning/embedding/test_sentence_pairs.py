@@ -28,6 +28,8 @@ def make(tmp_path):
     """Returns `make(*flags)`: the pairs that the program writes."""
     with gzip.open(tmp_path / "text.txt.gz", "wt") as file:
         file.write(TEXT)
+    with gzip.open(tmp_path / "blank.txt.gz", "wt") as file:
+        file.write("\n")  # skipped
     main = runpy.run_path(str(EXAMPLE))["main"]
     output = tmp_path / "pairs.tsv"
 
