@@ -314,6 +314,7 @@ def _train_classifier(folder, model, hub) -> list[dict[str, Any]]:
             command, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
     ):
+        assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
         if process.wait():

@@ -78,7 +78,7 @@ class Progress(tf.keras.callbacks.Callback):
         """Remembers when the epoch began."""
         self._started = time.monotonic()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch, logs):
         """Prints the accuracy on the test set, and the epoch's time."""
         print(
             f"{self._name}, epoch {epoch + 1} of {_EPOCHS}: test accuracy "

@@ -107,11 +107,11 @@ def _describe_records(records: Records) -> str:
     text = f"{records.max_seq_length} tokens, "
     text += f"{records.max_predictions_per_seq} predictions at most"
     files = records.files["train"]
-    if any(file.manifest is None for file in files):
+    manifests = {id(x.manifest): x.manifest for x in files if x.manifest}
+    if not all(x.manifest for x in files):
         return f"{text}; no manifest, so no baselines and no held-out split"
     text = f"{sum(file.num_records for file in files):,} of {text}; "
-    manifests = {id(file.manifest): file.manifest for file in files}.values()
-    splits = [manifest["splits"]["train"] for manifest in manifests]
+    splits = [manifest["splits"]["train"] for manifest in manifests.values()]
     counts = [split["counts"] for split in splits]
     instances = [each["instances"] for each in counts]
     if "sequences" in counts[0]:
