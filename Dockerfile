@@ -15,7 +15,7 @@ COPY albert_tf albert_tf
 COPY export export
 COPY official_configs official_configs
 RUN pip install --use-pep517 --constraint requirements.txt \
-    '.[download,plots,tasks]' fastapi uvicorn
+    '.[download,onnx,plots,serve,tasks]' fastapi
 
 USER albert
 WORKDIR /work

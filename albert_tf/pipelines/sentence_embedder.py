@@ -1,4 +1,4 @@
-"""Vectors of texts."""
+"""Sentence embeddings."""
 
 from __future__ import annotations
 
