@@ -130,7 +130,7 @@ def _storage_error(path: Path, code: int, needed: int) -> StorageError:
 
 def _existing_parent(path: Path) -> pathlib.Path:
     path = real_path(path)
-    return next(x for x in (path, *path.parents) if x.exists())
+    return next(x for x in (path, *path.parents) if os.path.exists(x))
 
 
 # Suffix of files that are being written; left behind by killed processes.
@@ -361,6 +361,16 @@ def _overlap(output: Path, path: Path) -> bool:
     )
 
 
+def check_tf_path(path: str | os.PathLike[str]) -> None:
+    """Raises an `InputError` if TensorFlow takes a path for a pattern."""
+    found = sorted({*os.fspath(path)} & {*"*?[\\"})
+    if found:
+        raise InputError(
+            f"{os.fspath(path)}: TensorFlow cannot read checkpoints below a "
+            f"folder whose name has {' or '.join(found)}; choose another name"
+        )
+
+
 @contextlib.contextmanager
 def output_folder(path: Path) -> Iterator[pathlib.Path]:
     """Creates a folder, and those above it, if they do not exist.
@@ -371,7 +381,8 @@ def output_folder(path: Path) -> Iterator[pathlib.Path]:
       InputError: if the folder cannot be created.
     """
     path = pathlib.Path(path)
-    created = [x for x in (path, *path.parents) if not x.exists()]
+    # `Path.exists` raises an error below a folder that may not be entered.
+    created = [x for x in (path, *path.parents) if not os.path.exists(x)]
     try:
         with creating(path):
             path.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,7 @@ def _remove(temporary: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(
-    path: Path, overwrite: bool = False, marker: str = "saved_model.pb"
+    path: Path, overwrite: bool = False, marker: str = ""
 ) -> Iterator[pathlib.Path]:
     """Creates a temporary folder, and renames it to `path` after the block.
 
@@ -106,7 +106,8 @@ def new_folder(
       path: the folder to create. Missing parents are created.
       overwrite: whether to replace a finished folder at `path`. Nothing else is
         ever replaced.
-      marker: the file that identifies a finished folder of this kind.
+      marker: the file that identifies a finished folder of this kind; needed
+        to overwrite.
 
     Yields:
       The temporary folder, which is empty.

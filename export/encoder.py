@@ -162,7 +162,7 @@ def export_encoder(
       packed: whether to remove padding before the blocks, and fill it with
         zeros at the end. Faster on CPUs and GPUs if lengths vary, but not
         supported by XLA and TPUs.
-      overwrite: whether to replace a SavedModel at `path`.
+      overwrite: whether to replace a finished export at `path`.
       origin: origin of the weights, for the model card.
 
     Raises:

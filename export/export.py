@@ -49,6 +49,8 @@ from albert_tf.text.preprocessor import DEFAULT_LENGTH
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_json import has_tokenizer_json
 
+_logger = logging.getLogger(__name__)
+
 
 @takes(ExportConfig)
 def export(config: ExportConfig) -> None:
@@ -230,6 +232,13 @@ def _export_encoder(
     else:
         origin = origin_of_checkpoint(checkpoint, source)
     origin = origin.with_license(config.license)
+    has_mean = kind not in ("preprocessor", "encoder")
+    if has_mean and default_pooling(checkpoint.folder) == "weighted_mean":
+        _logger.warning(
+            "%s weighs tokens (WordWeights); mean_output of the export is the "
+            "plain mean, so it differs from SentenceEmbedder's vectors",
+            os.fspath(source),
+        )
     seq_length = config.seq_length or _trained_length(checkpoint)
     if kind in ("preprocessor", "litert") and not config.seq_length:
         seq_length = min(DEFAULT_LENGTH, seq_length)
@@ -258,7 +267,8 @@ def _export_encoder(
             f"{os.fspath(source)} has no pooler, so pooled_output cannot be "
             "computed: token classifiers, span labelers, masked language "
             "models and embedders lose the pooler; export the checkpoint that "
-            "they were initialized from, or embeddings with --kind=task"
+            "they were initialized from, or embeddings with --kind=onnx, "
+            "openvino or litert or, if they were fine-tuned, --kind=task"
         )
     if kind == "encoder":
         # Callers of an exported encoder choose the length of its inputs.
@@ -273,6 +283,7 @@ def _export_encoder(
             **arguments,
         )
     else:
+        check_positions(checkpoint.config, seq_length, "seq_length")
         warn_of_untrained_positions(checkpoint.config, seq_length, "seq_length")
         export_text_encoder(
             AlbertEncoder.from_checkpoint(checkpoint),

@@ -61,7 +61,7 @@ def export_preprocessor(
       path: folder to create. It appears only when it is complete.
       seq_length: default of S; None for 128, or the length of the tokenizer's
         model if that is shorter.
-      overwrite: whether to replace a SavedModel at `path`.
+      overwrite: whether to replace a finished export at `path`.
       origin: origin of the tokenizer, for the model card.
 
     Raises:

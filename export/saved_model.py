@@ -11,8 +11,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.saved_model import save_context
 
-from albert_tf.exporting.manifest import Origin, describe_tokenizer
+from albert_tf.exporting.manifest import (
+    MANIFEST,
+    Origin,
+    describe_tokenizer,
+)
 from albert_tf.exporting.model_card import describe_export
+from albert_tf.files import check_tf_path
 from albert_tf.folders import new_folder
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -139,14 +144,16 @@ def write_saved_model(
         this call would be traced again by saving.
       path: folder to create. It appears only when it is complete.
       tokenizer: tokenizer whose file is added as an asset; None for none.
-      overwrite: whether to replace a SavedModel at `path`.
+      overwrite: whether to replace a finished export at `path`.
       origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: If `path` exists or cannot be created.
+      InputError: If `path` exists or cannot be created, or TensorFlow takes
+        it for a pattern.
     """
+    check_tf_path(path)
     with (
-        new_folder(path, overwrite) as folder,
+        new_folder(path, overwrite, MANIFEST) as folder,
         tempfile.TemporaryDirectory() as assets,
     ):
         with save_context.save_context(tf.saved_model.SaveOptions()):

@@ -49,7 +49,7 @@ def export_task(
       graph: graph of the task.
       path: folder to create. It appears only when it is complete.
       task: the task for `export.json`, as JSON values.
-      overwrite: whether to replace a SavedModel at `path`.
+      overwrite: whether to replace a finished export at `path`.
       origin: origin of the weights, for the model card.
 
     Raises:

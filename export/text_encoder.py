@@ -88,7 +88,7 @@ def export_text_encoder(
         positions that the model was trained with.
       packed: whether to remove padding before the blocks, and fill it with
         zeros at the end. Faster on CPUs and GPUs if lengths vary.
-      overwrite: whether to replace a SavedModel at `path`.
+      overwrite: whether to replace a finished export at `path`.
       origin: origin of the weights, for the model card.
 
     Raises:

@@ -67,7 +67,7 @@ def saved_model(path):
 
 def test_overwrite_replaces_the_whole_folder(tmp_path):
     target = saved_model(tmp_path / "a")
-    with new_folder(target, overwrite=True) as folder:
+    with new_folder(target, overwrite=True, marker="saved_model.pb") as folder:
         (folder / "saved_model.pb").write_text("new")
         assert (target / "saved_model.pb").read_text() == "old"
     assert [p.name for p in target.iterdir()] == ["saved_model.pb"]
@@ -80,14 +80,16 @@ def test_overwrite_requires_the_marker(tmp_path):
     (tmp_path / "thesis" / "chapter1").touch()
     with (
         pytest.raises(InputError, match="has no saved_model.pb"),
-        new_folder(tmp_path / "thesis", overwrite=True),
+        new_folder(
+            tmp_path / "thesis", overwrite=True, marker="saved_model.pb"
+        ),
     ):
         pytest.fail("entered")
     assert (tmp_path / "thesis" / "chapter1").exists()
 
 
 def fail_half_way(target):
-    with new_folder(target, overwrite=True) as folder:
+    with new_folder(target, overwrite=True, marker="saved_model.pb") as folder:
         (folder / "saved_model.pb").write_text("half")
         raise RuntimeError("half-way")
 
@@ -134,7 +136,7 @@ OVERWRITER = """
 import sys
 from albert_tf.folders import new_folder
 for _ in range(300):
-    with new_folder(sys.argv[1], overwrite=True) as folder:
+    with new_folder(sys.argv[1], True, "saved_model.pb") as folder:
         (folder / "saved_model.pb").touch()
 """
 
@@ -317,7 +319,7 @@ def test_a_folder_that_cannot_be_replaced(tmp_path, monkeypatch, each_kill):
         replace(target)
     with (
         pytest.raises(InputError, match="is the current folder or one above"),
-        new_folder(target, overwrite=True),
+        new_folder(target, overwrite=True, marker="saved_model.pb"),
     ):
         pytest.fail("entered")
     assert content(target) == OLD

@@ -241,6 +241,11 @@ class AblationConfig(ReadingConfig):
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that determine the results, as JSON values."""
+        tables = {
+            name: split_patterns(files)
+            for name, files in (("train", self.train), ("dev", self.dev))
+            if files
+        }
         return {
             "scale": self.scale,
             "scale_settings": dataclasses.asdict(self.scale_settings),
@@ -248,6 +253,8 @@ class AblationConfig(ReadingConfig):
             "files": [
                 [os.fspath(file), size_of(file)] for file in self.input_files()
             ],
+            # Studies without tables were written without this key.
+            **({"tables": tables} if tables else {}),
             "columns": [self.text_column, self.pair_column, self.label_column],
             "text_format": self.text_format,
             "text_field": self.text_field,

@@ -98,9 +98,12 @@ def _of_similar_size(run: RunLog, metrics: Sequence[str]) -> list[list[str]]:
     """Groups metrics whose largest values differ by a factor of up to 4."""
     largest = {
         name: max(
-            abs(value)
-            for split in _STYLES
-            for _, value in run.points(split, name, "step")
+            (
+                abs(value)
+                for split in _STYLES
+                for _, value in run.points(split, name, "step")
+            ),
+            default=0.0,
         )
         for name in metrics
     }

@@ -57,13 +57,13 @@ def main(flags: CommandFlags) -> None:
         _score_checkpoints(given, given.checkpoints)
         return
     from albert_tf.finetuning.evaluate import evaluate_with_gain
-    from albert_tf.finetuning.results import with_null
+    from albert_tf.finetuning.results import score_lines, with_null
 
     scores, gain = evaluate_with_gain(given)
     if given.json:
         print(json.dumps(with_null(scores)))
     else:
-        _print_scores(scores)
+        print(*score_lines(scores), sep="\n")
     if gain:
         print(gain, file=sys.stderr)
         if "null_threshold" in scores:
@@ -102,12 +102,6 @@ def _score_checkpoints(given: EvaluateFlags, checkpoints: str) -> None:
     else:
         width = max(map(len, found))
         print_score_table(scored, records.baselines(), width)
-
-
-def _print_scores(scores: Mapping[str, float]) -> None:
-    for name, value in scores.items():
-        text = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
-        print(f"{name:22} {text:>10}")
 
 
 def print_score_table(

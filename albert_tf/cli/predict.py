@@ -278,6 +278,7 @@ def _predict(
         score_predictions,
         scored_by,
     )
+    from albert_tf.finetuning.results import score_lines
 
     task_type = predictor.task_type
     metrics: Sequence[str] = ()
@@ -315,8 +316,7 @@ def _predict(
     scores, gain = score_predictions(
         scored_by(task_type, metrics), kept, as_written=True
     )
-    for name, score in scores.items():
-        print(f"{name:22} {score:>10.4f}", file=sys.stderr)
+    print(*score_lines(scores), sep="\n", file=sys.stderr)
     if gain:
         print(gain, file=sys.stderr)
 

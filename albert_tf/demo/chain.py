@@ -60,8 +60,8 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
 
     Raises:
       InputError: If the output folder is not empty, a package is missing, the
-        text files do not exist or cannot be read, or the vocabulary is too
-        large for them. Nothing is left behind then.
+        text files do not exist or cannot be read, or they are too small for the
+        vocabulary or the classifier. Nothing is left behind then.
     """
     import_packages(
         ["tensorflow_hub", "tf_keras", "matplotlib"],
@@ -70,13 +70,21 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     if config.input is not None:
         find_text_files(config.input)  # Raises before anything is written.
     output = _unused_folder() if config.output is None else config.output
+    is_new = not os.path.exists(output)
     folder = _make_folder(output)
     stages: dict[str, float] = {}
     try:
         files, tokenizer, manifest = _write_records(config, folder, stages)
+        classifier = _sample_passages(config, files, folder)
     except InputError:
         # So that the command can be repeated with other settings.
-        shutil.rmtree(folder)
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        if is_new:
+            folder.rmdir()
         raise
     model = AlbertConfig.from_official(
         _MODEL,
@@ -97,7 +105,6 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         )
         _export_preprocessor(folder / "run", hubs[_MODEL])
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
-        classifier = _sample_passages(config, files, folder)
         classifier["runs"] = _train_classifier(folder, _MODEL, hubs[_MODEL])
     with _stage(
         stages, f"8 {DEFAULT}", "the same with the packaged model, minutes"

@@ -190,6 +190,10 @@ def label_passages(
       train_size: Maximum number of training passages.
       test_size: Maximum number of test passages.
       seed: Random seed.
+
+    Raises:
+      InputError: If there are none, as the files have too few documents of
+        several sentences.
     """
     largest = sorted(files, key=lambda path: -path.stat().st_size)[:2]
     if len(largest) == 2:
@@ -208,6 +212,12 @@ def label_passages(
         for label, passages in enumerate(sampled):
             sets[name] += [(label, text) for text in passages[:count]]
         rng.shuffle(sets[name])
+        if not sets[name]:
+            raise InputError(
+                f"the classifier's passages of {names[0]} and {names[1]}: too "
+                "few documents of several sentences; separate documents by "
+                "blank lines, or give more text"
+            )
     return LabelledPassages(
         sources=names,
         train=[(int(label), str(text)) for label, text in sets["train"]],

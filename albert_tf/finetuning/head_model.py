@@ -140,18 +140,26 @@ class LabelHeadModel(HeadModel):
         self, x, y, sample_weight, class_weight
     ) -> tuple[Any, Any, dict[Any, float] | None]:
         """Gives weights ids for names of labels: Keras ignores others."""
-        return x, sample_weight, self._weights_by_id(class_weight)
+        of_labels = self._weights_by_id(class_weight)
+        # Keras would take the first of the labels of a text as its class.
+        if self.multi_label and self.num_labels > 1:
+            raise InputError(
+                "class_weight is for labels that exclude each other; give "
+                "sample_weight, or weigh labels in the loss"
+            )
+        return x, sample_weight, of_labels
 
     def _weights_by_id(
         self, class_weight: Mapping[Any, float]
     ) -> dict[int, float]:
-        ids = self._ids_of_names | {i: i for i in range(self.num_labels)}
+        # A single logit is that of class 1, and 0 is the other class.
+        numbers = range(max(2, self.num_labels))
+        ids = self._ids_of_names | {i: i for i in numbers}
         for name in class_weight:
             if name not in ids:
                 raise InputError(
                     f"class_weight has {shown(name)}, which is neither one of "
-                    f"labels={self.labels} nor an integer below "
-                    f"{self.num_labels}"
+                    f"labels={self.labels} nor an integer below {len(numbers)}"
                 )
         return {ids[name]: x for name, x in class_weight.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -315,13 +316,22 @@ class Predictor:
         return list(map(self.task_type.record, examples, predictions))
 
     def predict_examples(self, examples: Sequence[Any]) -> Predictions:
-        """Predicts examples of the task type, all at once."""
+        """Predicts examples of the task type, all at once.
+
+        Raises:
+          InputError: if outputs of a model are not finite.
+        """
         members = {}
         for name, (task_type, predict) in self._members.items():
             features = task_type.features(examples, labelled=False)
-            members[name] = task_type.predictions(
-                examples, features, predict(features)
-            )
+            outputs = predict(features)
+            arrays = itertools.chain(*(x.values() for x in outputs))
+            if not all(np.isfinite(x).all() for x in arrays):
+                raise InputError(
+                    f"model {name}: its predictions are not finite; the model "
+                    "has diverged"
+                )
+            members[name] = task_type.predictions(examples, features, outputs)
         predictions = next(iter(members.values()))
         if len(members) > 1:
             predictions = self.task_type.average(members)

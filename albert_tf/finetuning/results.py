@@ -137,6 +137,15 @@ def with_null(scores: Mapping[str, float]) -> dict[str, float | None]:
     return {**dict.fromkeys(scores), **finite(scores)}
 
 
+def score_lines(scores: Mapping[str, float]) -> list[str]:
+    """Returns a line for each score; counts are integers."""
+    texts = {
+        name: f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+        for name, value in scores.items()
+    }
+    return [f"{name:22} {text:>10}" for name, text in texts.items()]
+
+
 def _described(scores: Mapping[str, float]) -> str:
     """Formats scores, such as "accuracy 0.9000, loss 0.3000"."""
     parts = []

@@ -6,6 +6,7 @@ import collections
 import csv
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -315,6 +316,8 @@ def _json_cells(
         cell = value[column]
         if isinstance(cell, (dict, list)):
             return None, f"{column!r} is neither a string nor a number"
+        if isinstance(cell, float) and not math.isfinite(cell):
+            return None, f"{column!r} is {json.dumps(cell)}"
         if cell is None:
             cell = ""
         cells[key] = cell if isinstance(cell, str) else json.dumps(cell)

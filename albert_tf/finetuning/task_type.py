@@ -281,16 +281,7 @@ class TaskType(abc.ABC):
 
         Args:
           members: predictions by path of the model.
-
-        Raises:
-          InputError: if the predictions of a model are not finite.
         """
-        for name, predictions in members.items():
-            if not all(np.isfinite(x).all() for x in predictions):
-                raise InputError(
-                    f"model {name}: its predictions are not finite; the model "
-                    "has diverged"
-                )
         groups = zip(*members.values(), strict=True)
         return [np.mean(group, axis=0) for group in groups]
 

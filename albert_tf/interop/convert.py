@@ -11,7 +11,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input
+from albert_tf.files import check_not_input, check_tf_path
 from albert_tf.folders import new_folder
 from albert_tf.interop import (
     google,
@@ -126,6 +126,8 @@ def convert(
             to,
             ", ".join(lost),
         )
+    if to == "google":
+        check_tf_path(config.output)  # Nothing could read it.
     write, marker = WRITERS[to]
     done = 0
 

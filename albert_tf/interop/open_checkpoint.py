@@ -241,7 +241,7 @@ def load_tokenizer(
     local = resolve(os.fspath(path), revision=revision)
     if os.path.exists(os.path.join(local, tokenizer_files.SETTINGS_FILE)):
         return tokenizer_files.load_tokenizer(local).with_settings(**settings)
-    if local.endswith(_TOKENIZER_FILES):
+    if local.endswith(_TOKENIZER_FILES) and not os.path.isdir(local):
         return AlbertTokenizer.from_file(local, **settings)
     # No head is read, so any name of it will do.
     vocabulary = open_checkpoint(local, head="classifier_head").vocabulary

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, TypedDict
 
@@ -24,6 +25,7 @@ from albert_tf.schema import check_type, typed
 
 FORMAT = "training run of albert_tf"
 CHECKPOINTS = "checkpoints"
+STEP = re.compile(r"step-(\d+)")  # Name of a checkpoint.
 # Written by fine-tuning: a run's best weights, their task, and the summary of
 # several runs.
 MODEL_FOLDER = "model"
@@ -127,10 +129,11 @@ def open_run_checkpoint(path: pathlib.Path, options: OpenOptions) -> Checkpoint:
 
     folder, prefix = path, path
     if path.is_dir():
-        found = sorted((folder / CHECKPOINTS).glob("step-*.index"))
+        indices = (folder / CHECKPOINTS).glob("step-*.index")
+        found = [x.stem for x in indices if STEP.fullmatch(x.stem)]
         if not found:
             raise InputError(f"{folder} is a run that has no checkpoint yet")
-        prefix = found[-1].with_suffix("")
+        prefix = folder / CHECKPOINTS / max(found, key=_step_of)
     else:
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
@@ -165,7 +168,7 @@ def config_of_checkpoint(
     its end and, unless it is that of `model`, its `num_hidden_layers`.
     `checkpoint` is a name such as "step-00000100".
     """
-    step = int(checkpoint.rpartition("-")[2])
+    step = _step_of(checkpoint)
     first_step, phases = 0, settings.get("phases", ())
     trained, depth = config.trained_positions, config.num_hidden_layers
     for phase in phases:
@@ -176,6 +179,15 @@ def config_of_checkpoint(
                 depth = phase.get("num_hidden_layers", depth)
         first_step += phase["steps"]
     return config.replace(trained_positions=trained, num_hidden_layers=depth)
+
+
+def _step_of(checkpoint: str) -> int:
+    match = STEP.fullmatch(checkpoint)
+    if not match:
+        raise InputError(
+            f"checkpoint {checkpoint!r} of a run must be named step-NUMBER"
+        )
+    return int(match[1])
 
 
 def _short_names(names: Collection[str]) -> dict[str, str]:

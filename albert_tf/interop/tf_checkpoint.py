@@ -15,6 +15,7 @@ from tensorflow.core.protobuf import (
 )
 
 from albert_tf.errors import InputError
+from albert_tf.files import check_tf_path
 from albert_tf.input_files import check_regular, read_bytes, varint
 from albert_tf.interop.file_types import TensorFile, check_size
 
@@ -37,8 +38,13 @@ def open_tf_checkpoint(
       by_object: whether to name the tensors of a TF2 checkpoint by object path.
         Otherwise they are named after their variables, or by object path if the
         variable's name was not recorded.
+
+    Raises:
+      InputError: if it cannot be read, or TensorFlow takes its path for a
+        pattern.
     """
     prefix = os.fspath(prefix)
+    check_tf_path(prefix)
     try:
         file_bytes = _check_index(prefix)
         reader = tf.train.load_checkpoint(prefix)

@@ -170,7 +170,12 @@ class Tokenizer(Pieces):
 
         Returns:
           A list of ids for one text; a list of such lists for several.
+
+        Raises:
+          InputError: if `max_length` is negative.
         """
+        if max_length is not None and max_length < 0:
+            raise InputError(f"max_length={max_length} must not be negative")
         if isinstance(text, str):
             return self._encode([text], 1, max_length)[0]
         return self._encode(text_list(text, "text"), num_threads, max_length)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
@@ -252,11 +252,8 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     They must be in the vocabulary, as special tokens are. With SentencePiece,
     all user-defined pieces may be added tokens, or none of them.
     """
-    for i, token in typed(config, "added_tokens_decoder", dict, {}).items():
-        token, i = _content_of(token), int(i)
-        known = 0 <= i < tokenizer.vocab_size
-        if not known or tokenizer.id_to_piece(i) != token:
-            raise ValueError(f"the added token {shown(token)} is not supported")
+    decoder = typed(config, "added_tokens_decoder", dict, {})
+    check_in_vocabulary(decoder.items(), tokenizer)
     added = _non_special_added_tokens(config)
     if added and tokenizer.settings.get("cut_at_user_defined_pieces"):
         user_defined = user_defined_pieces(tokenizer.model_bytes)
@@ -265,6 +262,20 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
                 f"{wrong[0]!r} is {'an' if wrong[0] in added else 'not an'} "
                 "added token; the added tokens must be all user-defined "
                 "pieces, or none of them"
+            )
+
+
+def check_in_vocabulary(
+    tokens: Iterable[tuple[Any, Any]], tokenizer: Tokenizer
+) -> None:
+    """Checks that added tokens, given with their ids, are in the vocabulary."""
+    for i, token in tokens:
+        token, i = _content_of(token), int(i)
+        known = 0 <= i < tokenizer.vocab_size
+        if not known or tokenizer.id_to_piece(i) != token:
+            raise ValueError(
+                f"the added token {shown(token)} is not in the vocabulary, "
+                "which is not supported"
             )
 
 

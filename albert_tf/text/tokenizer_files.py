@@ -17,6 +17,7 @@ from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_config import (
     check_added_tokens,
+    check_in_vocabulary,
     describe,
     tokenizer_settings,
     wordpiece_settings,
@@ -38,6 +39,7 @@ _logger = logging.getLogger(__name__)
 SETTINGS_FILE = "tokenizer_config.json"
 MODEL_CONFIG = "config.json"
 _SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+_ADDED_TOKENS = "added_tokens.json"
 # Settings that change the ids of ordinary text.
 _KEYS = (
     "do_lower_case",
@@ -57,6 +59,7 @@ TOKENIZER_FILES = frozenset(
         WORDPIECE_FILE,
         TOKENIZER_JSON,
         _SPECIAL_TOKENS_MAP,
+        _ADDED_TOKENS,
     )
 )
 
@@ -104,12 +107,16 @@ def save_tokenizer(
 ) -> None:
     """Writes `huggingface_files`; see `Tokenizer.save_pretrained`."""
     folder = os.fspath(local_path(folder))
-    for name in (MODEL_FILE, WORDPIECE_FILE):
+    names = [
+        name
+        for name in (MODEL_FILE, WORDPIECE_FILE, TOKENIZER_JSON)
+        if exists(os.path.join(folder, name))
+    ]
+    if len(names) > 1 and TOKENIZER_JSON in names:
+        names.remove(TOKENIZER_JSON)  # It has the pieces of the other one.
+    for name in names:
         path = os.path.join(folder, name)
-        same = name == tokenizer.file_name
-        if exists(path) and not (
-            same and read_bytes(path) == tokenizer.model_bytes
-        ):
+        if not _is_vocabulary_of(tokenizer, path):
             raise InputError(
                 f"{path} is another vocabulary, which would be replaced; save "
                 "the tokenizer to another folder"
@@ -119,6 +126,18 @@ def save_tokenizer(
         write_together(
             {os.path.join(folder, name): x for name, x in files.items()}
         )
+
+
+def _is_vocabulary_of(tokenizer: Tokenizer, path: str) -> bool:
+    name = os.path.basename(path)
+    content = read_bytes(path)
+    if name == TOKENIZER_JSON:
+        try:
+            content = read_tokenizer_json(content, path).model_bytes
+        except InputError:
+            return False
+        name = MODEL_FILE
+    return name == tokenizer.file_name and content == tokenizer.model_bytes
 
 
 def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
@@ -173,12 +192,14 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         tokenizer_class, model = AlbertWordPieceTokenizer, pieces
     if not exists(model) and exists(json_file):
         rebuilt = read_tokenizer_json(read_model(json_file), json_file)
+    library: Mapping[str, Any] = {}
     if rebuilt:
         config = read_json(path) if exists(path) else {}
     elif exists(path) or (
         exists(model) and exists(os.path.join(folder, MODEL_CONFIG))
     ):
-        config = _read_config(folder)
+        library = _read_if_usable(folder, TOKENIZER_JSON)
+        config = _read_config(folder, library)
     else:
         raise InputError(f"{folder}: no tokenizer found (no {SETTINGS_FILE})")
     with _config_errors(path):
@@ -203,6 +224,12 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         length = typed(config, "model_max_length", float)
         if length is not None and length < 2:
             raise ValueError(f"model_max_length={length} must be at least 2")
+    ids = _read_if_usable(folder, _ADDED_TOKENS)  # of transformers 4
+    with _config_errors(os.path.join(folder, _ADDED_TOKENS)):
+        check_in_vocabulary(((i, x) for x, i in ids.items()), tokenizer)
+    with _config_errors(json_file):
+        listed = typed(library, "added_tokens", list, [])
+        check_in_vocabulary(((x["id"], x) for x in listed), tokenizer)
     # transformers writes 1e30 where it does not know the length.
     if length is None or length > _LARGEST_LENGTH:
         return tokenizer
@@ -220,11 +247,11 @@ def _config_errors(path: str) -> Iterator[None]:
         ) from None
 
 
-def _read_config(folder: str) -> dict[str, Any]:
+def _read_config(folder: str, library: Mapping[str, Any]) -> dict[str, Any]:
     """Reads the settings of a tokenizer beside its vocabulary.
 
-    What `tokenizer_config.json` does not say is taken from `tokenizer.json`,
-    from the model's `config.json` and, for special tokens, from
+    What `tokenizer_config.json` does not say is taken from `tokenizer.json`
+    (`library`), from the model's `config.json` and, for special tokens, from
     `special_tokens_map.json`. If there is no `tokenizer_config.json` and none
     of them says whether text is lower-cased, a warning says that it is.
     """
@@ -237,7 +264,7 @@ def _read_config(folder: str) -> dict[str, Any]:
     found = {
         **special,
         **{key: model[key] for key in _KEYS if key in model},
-        **normalizer_settings(_read_if_usable(folder, TOKENIZER_JSON)),
+        **normalizer_settings(library),
         **config,
     }
     if not exists(path) and "do_lower_case" not in found:

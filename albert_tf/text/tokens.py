@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import shown
+from albert_tf.text.normalizer import lower_characters
 
 
 class Token(NamedTuple):
@@ -96,7 +97,8 @@ class SpecialTokens:
             if match.start() > start:
                 yield TextPart(text[start : match.start()], start, None)
             special = self.ids.get(token)
-            special = self.ids[token.lower()] if special is None else special
+            if special is None:
+                special = self.ids[lower_characters(token)]
             yield TextPart(token, match.start(), special)
             start = match.end()
         if start < len(text):

@@ -16,6 +16,7 @@ import sentencepiece
 
 from albert_tf.errors import InputError
 from albert_tf.files import write_together
+from albert_tf.input_files import shown
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import WORD_MARK
@@ -116,6 +117,8 @@ def train_vocabulary(
     paths = new_vocabulary_files(output, config.model_type, overwrite=overwrite)
     sample = SentenceSample(config.max_sentences, config.seed)
     for sentence in sentences:
+        if not isinstance(sentence, str):
+            raise InputError(f"sentences must be texts, not {shown(sentence)}")
         sample.add(sentence)
     # SentencePiece aborts the process if there is no text to train on.
     if not any(c.isalnum() for text in sample.texts for c in text):

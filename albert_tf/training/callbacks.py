@@ -49,6 +49,7 @@ class RunCallbacks:
         self._model = model if callbacks else None
         self._epoch_steps = config.eval_steps or config.num_train_steps
         self._train: Mapping[str, float] = {}
+        self._epoch: int | None = None  # The number of the one that has begun.
         if callbacks:
             model.compile(keras.optimizers.SGD(0.0), auto_scale_loss=False)
             model.stop_training = False
@@ -65,10 +66,15 @@ class RunCallbacks:
         """Whether a callback has asked to end the run."""
         return self._model is not None and bool(self._model.stop_training)
 
-    def begin(self, step: int) -> None:
-        """Reports that training (re)starts after `step` updates."""
+    def begin(self) -> None:
+        """Reports that training starts, or is resumed."""
         self._list.on_train_begin()
-        self._list.on_epoch_begin(step // self._epoch_steps)
+
+    def begin_epoch(self, step: int) -> None:
+        """Reports an epoch that begins after `step` updates, if none has."""
+        if self._epoch is None:
+            self._epoch = step // self._epoch_steps
+            self._list.on_epoch_begin(self._epoch)
 
     def report_training(self, step: int, values: Mapping[str, float]) -> None:
         """Reports metrics of training up to a step."""
@@ -82,13 +88,14 @@ class RunCallbacks:
 
     def end_epoch(self, step: int, evaluation: Mapping[str, float]) -> None:
         """Reports an evaluation, which is empty without evaluation data."""
+        # None has begun if a stopped run did not do its last evaluation.
+        self.begin_epoch(max(0, step - 1))
         if evaluation:
             self._list.on_test_begin()
             self._list.on_test_end(dict(evaluation))
         validation = {f"val_{name}": x for name, x in evaluation.items()}
-        epoch = max(0, -(-step // self._epoch_steps) - 1)
-        self._list.on_epoch_end(epoch, {**self._train, **validation})
-        self._list.on_epoch_begin(epoch + 1)
+        self._list.on_epoch_end(self._epoch, {**self._train, **validation})
+        self._epoch = None
 
     def end(self) -> None:
         """Reports that training has ended."""

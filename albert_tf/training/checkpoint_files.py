@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
 from albert_tf.input_files import check_regular
-from albert_tf.interop.run_folder import CHECKPOINTS
+from albert_tf.interop.run_folder import CHECKPOINTS, STEP
 from albert_tf.interop.tf_checkpoint import SUFFIX
 from albert_tf.training.best_checkpoint import read_best
 
@@ -23,16 +23,6 @@ BEST = "best"
 TIME = "time"
 
 _UNFINISHED = "unfinished-"
-
-
-def check_run_path(path: str | os.PathLike[str]) -> None:
-    """Raises an `InputError` if TensorFlow takes a path for a pattern."""
-    found = sorted({*os.fspath(path)} & {*"*?[\\"})
-    if found:
-        raise InputError(
-            f"{os.fspath(path)}: TensorFlow cannot read checkpoints below a "
-            f"folder whose name has {' or '.join(found)}; choose another name"
-        )
 
 
 def checkpoint_path(folder: str, step: int) -> str:
@@ -46,11 +36,12 @@ def list_checkpoints(folder: str | os.PathLike[str]) -> dict[int, str]:
     if not tf.io.gfile.isdir(folder):
         return {}
     # The index is written last: where it exists, the data are complete.
-    names = (
-        re.fullmatch(r"(step-(\d+))\.index", name)
+    stems = (
+        STEP.fullmatch(name.removesuffix(".index"))
         for name in tf.io.gfile.listdir(folder)
+        if name.endswith(".index")
     )
-    found = {int(m[2]): os.path.join(folder, m[1]) for m in names if m}
+    found = {int(m[1]): os.path.join(folder, m[0]) for m in stems if m}
     return dict(sorted(found.items()))
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import check_tf_path
 from albert_tf.interop.run_folder import CHECKPOINTS
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
     BEST,
     TIME,
-    check_run_path,
     find_checkpoint,
     list_checkpoints,
     read_checkpoint,
@@ -233,7 +233,7 @@ def open_checkpoints(
                 "best_metric requires run_dir, a folder to write to"
             )
         return None
-    check_run_path(run_dir)
+    check_tf_path(run_dir)
     return Checkpoints(
         os.path.join(os.fspath(run_dir), CHECKPOINTS),
         variables,

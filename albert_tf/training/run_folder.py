@@ -22,6 +22,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import (
     PARTIAL,
     Path,
+    check_tf_path,
     creating,
     is_remote,
     output_folder,
@@ -32,7 +33,7 @@ from albert_tf.interop.run_folder import CHECKPOINTS, read_record
 from albert_tf.interop.run_folder import RECORD as FILE
 from albert_tf.locks import create_locked, holder_of
 from albert_tf.schema import typed
-from albert_tf.training.checkpoint_files import check_run_path, run_checkpoints
+from albert_tf.training.checkpoint_files import run_checkpoints
 from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
 from albert_tf.training.workers import is_chief, on_chief
@@ -66,7 +67,7 @@ class RunFolder:
 
     def check(self) -> None:
         """Checks that the folder is free for the run, or holds it already."""
-        check_run_path(self.path)
+        check_tf_path(self.path)
         if not self._has_record():
             _check_empty(self.path, {*self.files, FILE})
             return

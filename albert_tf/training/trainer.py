@@ -196,7 +196,7 @@ class Trainer:
                 check_batches(batches, end - first, micro_batches, strategy)
             if start is not None:
                 start()
-            run_callbacks.begin(step or 0)
+            run_callbacks.begin()
             run = TrainingLoop(
                 config=config,
                 strategy=strategy,

@@ -121,6 +121,7 @@ class TrainingLoop:
             loop = current.loop
             end = config.next_stop(step, loop.launch_steps)
             end = min(end, phase_end, budget.last_step)
+            self.callbacks.begin_epoch(step)
             self._run_steps(current, step, end)
             step = end
             ends = budget.is_last(step)

@@ -271,3 +271,15 @@ def test_settings_replace_those_of_the_scale(config):
     assert scale.hidden_size == SCALES["smoke"].hidden_size
     # Other settings need another folder.
     assert settings.settings()["scale_settings"]["vocab_size"] == 100
+
+
+def test_settings_tell_tables_to_train_on_from_those_to_score(config, tmp_path):
+    files = [tmp_path / f"{name}.tsv" for name in "abc"]
+    for file in files:
+        file.write_text("text\tlabel\n")
+    a, b, c = map(str, files)
+    tables = [
+        config("studies", train=train, dev=dev).settings()
+        for train, dev in ((f"{a},{b}", c), (a, f"{b},{c}"))
+    ]
+    assert tables[0] != tables[1]

@@ -127,6 +127,16 @@ def test_losses_of_other_sizes_have_panels_of_their_own(tmp_path, monkeypatch):
     assert labels(figure.axes[2].get_legend()) == ["sop_loss"]
 
 
+def test_losses_of_a_third_split_are_left_out(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run")
+    values = {"loss": 1.0, "test_loss": 2.0}
+    line = {"step": 100, "time": 1100.0, "split": "test", "values": values}
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
+    figure = figure_of(monkeypatch, [run], tmp_path / "c.png")
+    assert "loss" in labels(figure.axes[0].get_legend())
+
+
 def test_a_plot_has_the_name_that_was_given(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run")
     for name in ("curves", "a.b/curves", "curves.PNG"):

@@ -128,6 +128,23 @@ def test_text_too_small_for_the_vocabulary(demo, tmp_path):
     assert not (tmp_path / "demo").exists()  # The command can be repeated.
 
 
+def test_text_without_passages_for_the_classifier(demo, tmp_path):
+    """Is refused before the training; a folder that was there is emptied."""
+    documents = (f"Story {n} of a cat and a dog.\n\n\n" for n in range(400))
+    (tmp_path / "lines.txt").write_text("".join(documents))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "demo").symlink_to(tmp_path / "folder")
+    result = demo(
+        f"--input={tmp_path}/lines.txt",
+        f"--output={tmp_path / 'demo'}",
+        "--vocab_size=60",
+    )
+    assert result.returncode == 2
+    message = result.stderr.splitlines()[-1]
+    assert "too few documents of several sentences" in message
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
 def test_missing_packages_are_named_before_anything_is_written(
     tmp_path, monkeypatch
 ):

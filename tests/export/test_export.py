@@ -60,6 +60,47 @@ def test_rows_are_as_long_as_those_of_an_embedder(short, tmp_path):
     )
 
 
+def test_only_exports_are_overwritten(pretrained, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_text("of another program")
+    settings = {"model": pretrained, "output": folder, "overwrite": True}
+    with pytest.raises(InputError, match=r"has no export\.json"):
+        export(ExportConfig(kind="preprocessor", **settings))
+    assert (folder / "saved_model.pb").read_text() == "of another program"
+    shutil.rmtree(folder)
+    for kind, file in (
+        ("preprocessor", "saved_model.pb"),
+        ("litert", "model.tflite"),
+        ("preprocessor", "saved_model.pb"),
+    ):
+        export(ExportConfig(kind=kind, **settings))
+        assert (folder / file).exists()
+
+
+def test_folders_that_tensorflow_cannot_read_are_refused(pretrained, tmp_path):
+    for kind in ("encoder", "preprocessor"):
+        with pytest.raises(InputError, match=r"name has \[; choose another"):
+            export(
+                ExportConfig(
+                    model=pretrained, output=tmp_path / "a[1]", kind=kind
+                )
+            )
+    assert list(tmp_path.glob("a*")) == []
+
+
+def test_weights_of_tokens_are_not_exported(pretrained, tmp_path, caplog):
+    embedder = SentenceEmbedder(pretrained, pooling="weighted_mean")
+    embedder.save_pretrained(tmp_path / "weighted")
+    for kind in ("litert", "preprocessor"):
+        export(
+            ExportConfig(
+                model=tmp_path / "weighted", output=tmp_path / kind, kind=kind
+            )
+        )
+    assert caplog.text.count("mean_output of the export is the plain mean") == 1
+
+
 def test_a_tokenizer_is_needed(tmp_path, config):
     AlbertEncoder(config).save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="has no tokenizer"):

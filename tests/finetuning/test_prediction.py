@@ -34,6 +34,7 @@ from albert_tf.finetuning.text_classification.examples import (
     text_task_config,
 )
 from albert_tf.finetuning.text_classification.glue import GLUE
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
 )
@@ -239,6 +240,16 @@ def test_no_texts_and_empty_ones(make_model, kind):
     assert one["id"] == "0"
     first, second = predictor([empty, empty])
     assert {**second, "id": "0"} == first
+
+
+def test_a_model_that_has_diverged_does_not_predict(make_model, tmp_path):
+    folder = shutil.copytree(make_model("classes"), tmp_path / "diverged")
+    model = AlbertClassifier.from_pretrained(folder)
+    model.classifier_head.bias.assign([np.nan, 0.0])
+    model.save_pretrained(folder)
+    for paths in ([folder], [make_model("classes"), folder]):
+        with pytest.raises(InputError, match="model .*diverged: its predicti"):
+            Predictor(paths)("a film")
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,11 @@ def test_missing_columns(tmp_path):
             '{"a": 1, "b": 2}\n{"a": 3, "b": {}}\n{"a": 4, "b": 5}\n',
             "a.jsonl:2: 'b' is neither a string nor a",
         ),
+        (
+            "a.jsonl",
+            '{"a": 1, "b": 2}\n{"a": NaN, "b": 4}\n{"a": 4, "b": 5}\n',
+            "a.jsonl:2: 'a' is NaN; fix the line",
+        ),
     ],
 )
 def test_bad_rows(tmp_path, name, text, problem):

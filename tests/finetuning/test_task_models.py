@@ -210,6 +210,42 @@ def test_weights_of_classes(make, name, form):
         model.fit(x, y, class_weight={"x": 1.0})
 
 
+@pytest.mark.parametrize("form", ["arrays", "dataset"])
+@pytest.mark.parametrize("weights", [None, [1.0, 3.0]])
+def test_weights_of_classes_of_token_ids(make, form, weights):
+    """Multiply those of examples; [2, 2] labels look like one-hot rows."""
+    model, _, _ = make("words")
+    model.compile(keras.optimizers.SGD(0.0), CROSS_ENTROPY)
+    x = {
+        "input_word_ids": np.array([[5, 6], [7, 8]]),
+        "input_mask": np.ones((2, 2), np.int32),
+        "input_type_ids": np.zeros((2, 2), np.int32),
+    }
+    y = np.array([[0, 1], [1, 0]])
+    of_rows = np.ones(2, np.float32) if weights is None else np.array(weights)
+    of_tokens = of_rows[:, None] * np.where(y == 1, 5.0, 1.0)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x))
+    expected = np.mean(of_tokens * losses.numpy())
+    given = (x, y) if weights is None else (x, y, of_rows)
+    if form == "dataset":
+        given = (tf.data.Dataset.from_tensor_slices(given).batch(2),)
+    arguments = dict(zip(("x", "y", "sample_weight"), given, strict=False))
+    history = model.fit(**arguments, class_weight={"PER": 5.0}, verbose=0)
+    assert history.history["loss"] == [pytest.approx(expected, rel=1e-5)]
+    generator = iter([(x, y)])
+    with pytest.raises(InputError, match="let the generator yield sample weig"):
+        model.fit(generator, class_weight={"PER": 5.0}, verbose=0)
+
+
+@pytest.mark.parametrize("start", [0.5, float("nan"), -1, None])
+def test_starts_of_answers_are_integers(make, start):
+    model, x, (texts, starts) = make("answers")
+    # As of a column of pandas with gaps.
+    model.fit(x, (texts, [float(s) for s in starts]), verbose=0)
+    with pytest.raises(InputError, match="of question 1 must be an integer fr"):
+        model.fit(x, (texts, [starts[0], start]), verbose=0)
+
+
 def test_names_of_labels_beside_ids(make):
     """As of a dataset that was preprocessed before."""
     model, x, y = make("classes")

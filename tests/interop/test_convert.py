@@ -65,6 +65,15 @@ def test_invalid_arguments(stored, tmp_path, options, match):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_that_tensorflow_takes_for_a_pattern(stored, tmp_path):
+    source = stored / "huggingface"
+    with pytest.raises(InputError, match=r"whose name has \[; choose another"):
+        convert(source, tmp_path / "a[1]", to="google", drop=["tokenizer"])
+    assert not list(tmp_path.iterdir())
+    convert(source, tmp_path / "a[1]")
+    assert open_checkpoint(tmp_path / "a[1]").config
+
+
 @pytest.fixture
 def with_generator(config, make_checkpoint, tokenizer, tmp_path):
     """A folder with the heads of an objective."""

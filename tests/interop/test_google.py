@@ -61,6 +61,13 @@ def test_config_of_another_name(folder):
         open_checkpoint(folder)
 
 
+def test_a_folder_that_tensorflow_takes_for_a_pattern(folder):
+    """The files are not damaged."""
+    moved = folder.rename(folder.with_name("a[1]"))
+    with pytest.raises(InputError, match=r"whose name has \[; choose another"):
+        open_checkpoint(moved)
+
+
 def copy_checkpoint(folder, name):
     for path in folder.glob("model.ckpt-best.*"):
         suffix = path.name.removeprefix("model.ckpt-best")

@@ -148,6 +148,17 @@ def test_depth_may_change_only_with_shared_weights(config, tiny_model):
     assert late.model is None
 
 
+def test_checkpoints_of_a_run_are_named_by_their_step(run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "run")
+    last = checkpoint_path(str(folder / "checkpoints"), STEPS)
+    copy = folder / "checkpoints" / "step-final"
+    for suffix in (".index", ".data-00000-of-00001"):
+        shutil.copy(f"{last}{suffix}", f"{copy}{suffix}")
+    assert open_checkpoint(folder).config == open_checkpoint(run).config
+    with pytest.raises(InputError, match="'step-final' of a run must be name"):
+        open_checkpoint(copy)
+
+
 @pytest.fixture
 def start_from(pretrain_config, records, tmp_path):
     """Returns `make(run, **changes)`: two steps, the first of rate 0."""

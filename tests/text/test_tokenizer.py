@@ -347,6 +347,8 @@ def test_long_texts_are_encoded_in_segments(tokenizer, sentences):
     matching = tokenizer.with_settings(match_special_tokens=True)
     assert matching.encode(f"{text}[MASK] a") == [*ids, 4, 21]
     assert matching.encode(f"{text}[MASK] a", max_length=2) == ids[:2]
+    with pytest.raises(InputError, match="max_length=-1 must not be negative"):
+        tokenizer.encode(text, max_length=-1)
 
 
 @pytest.mark.parametrize(

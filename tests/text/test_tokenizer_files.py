@@ -300,6 +300,32 @@ def test_settings_of_a_tokenizer_json(folder, name, written, caplog):
     assert not caplog.records
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("added_tokens", {"<entity>": 30000}),
+        (
+            "tokenizer",
+            {"added_tokens": [{"id": 30000, "content": "<entity>"}]},
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", FORMATS)
+def test_added_tokens_of_other_files(folder, model, name, content):
+    """transformers would not split them, so ids would differ."""
+    path = folder(model, tokenizer_config={}, **{name: content})
+    with pytest.raises(InputError, match="'<entity>' is not in the vocab") as e:
+        load_tokenizer(path)
+    assert f"{name}.json" in str(e.value)
+    known = load_tokenizer(folder(model, tokenizer_config={}, **{name: {}}))
+    token = known.id_to_piece(known.cls_id)
+    listed = {"id": known.cls_id, "content": token}
+    content = {"added_tokens": [listed]}
+    if name == "added_tokens":
+        content = {token: known.cls_id}
+    load_tokenizer(folder(model, tokenizer_config={}, **{name: content}))
+
+
 def test_settings_of_other_files(folder, caplog):
     config = {"model_type": "albert", "do_lower_case": False}
     path = folder("spiece.model", config={**config, "keep_accents": True})
@@ -318,7 +344,7 @@ def test_settings_of_other_files(folder, caplog):
             ({"remove_space": False}, "remove_space=false .* is not supported"),
             (
                 {"added_tokens_decoder": {"30000": {"content": "<entity>"}}},
-                "added token '<entity>' is not supported",
+                "'<entity>' is not in the vocabulary",
             ),
             ({"mask_token": "<mask>"}, "mask_token='<mask>' is not supported"),
             (
@@ -349,7 +375,7 @@ def test_settings_of_other_files(folder, caplog):
             ({"unk_token": "<unk>"}, "unk_token='<unk>' is not supported"),
             (
                 {"added_tokens_decoder": {"30000": {"content": "<entity>"}}},
-                "added token '<entity>' is not supported",
+                "'<entity>' is not in the vocabulary",
             ),
             ({"word_rules": "mine"}, "word_rules must be .* not 'mine'"),
             ([], "expected a JSON object"),

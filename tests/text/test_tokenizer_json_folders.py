@@ -86,6 +86,22 @@ def test_saved_again_as_a_model(release, tmp_path, save):
 
 
 @pytest.mark.parametrize("release", SAVED)
+def test_saved_over_a_tokenizer_json(release, tmp_path, comma_model):
+    """Only the tokenizer that was loaded from it may replace it."""
+    folder = shutil.copytree(DATA / release, tmp_path / "folder")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(InputError, match=r"tokenizer\.json is another vocab"):
+        AlbertTokenizer.from_file(comma_model).save_pretrained(folder)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    tokenizer = load_tokenizer(folder)
+    tokenizer.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    assert load_tokenizer(folder).encode(TINY_TEXTS) == (
+        tokenizer.encode(TINY_TEXTS)
+    )
+
+
+@pytest.mark.parametrize("release", SAVED)
 def test_settings_of_transformers_with_a_model(release, tmp_path):
     """As transformers 4's fast tokenizer saves it; 5 has no such folders."""
     shutil.copytree(DATA / release, tmp_path, dirs_exist_ok=True)

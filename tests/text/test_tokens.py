@@ -16,6 +16,11 @@ def test_characters_that_are_lower_cased_to_a_letter(letter):
     assert found == [x for x in CHARACTERS if x.lower() == letter]
 
 
+def test_a_token_that_ends_in_a_sigma():
+    tokens = SpecialTokens({"aσ": 7}, lower_characters_first=True)
+    assert [part.id for part in tokens.split("AΣ aσ")] == [7, None, 7]
+
+
 @pytest.mark.parametrize(
     ("text", "ids"),
     [

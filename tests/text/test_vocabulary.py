@@ -163,6 +163,8 @@ def test_reading_errors_pass_through(corpus, tmp_path):
 
     with pytest.raises(InputError, match="line 2"):
         train_vocabulary(failing(), tmp_path / "x")
+    with pytest.raises(InputError, match="must be texts, not b'abc'"):
+        train([b"abc"], tmp_path / "y", vocab_size=20)
     with pytest.raises(InputError, match="not one text"):
         train_vocabulary("corpus.txt", tmp_path / "x")
 

@@ -18,6 +18,9 @@ class Recorder(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self.calls.append(("train_begin", self.params["epochs"]))
 
+    def on_epoch_begin(self, epoch, logs=None):
+        self.calls.append(("begin", epoch))
+
     def on_train_batch_end(self, batch, logs=None):
         optimizer = self.model.optimizer
         rate = float(optimizer.learning_rate.numpy().item())
@@ -60,10 +63,11 @@ def test_calls_are_those_of_keras(train):
         *((1, 2), (3, 4), (5, 6), (7, 8))
     ]
     assert [x[0] for x in calls[1:]] == [
-        *("batch", "batch", "test", "epoch"),
-        *("batch", "batch", "test", "epoch", "train_end"),
+        *("begin", "batch", "batch", "test", "epoch"),
+        *("begin", "batch", "batch", "test", "epoch", "train_end"),
     ]
-    _, epoch, names = calls[4]
+    assert [x[1] for x in calls if x[0] == "begin"] == [0, 1]
+    _, epoch, names = calls[5]
     assert epoch == 0
     assert {"loss", "learning_rate", "val_accuracy"} <= set(names)
     assert calls[-2][1] == 1
@@ -81,8 +85,21 @@ def test_resumed_run_goes_on_in_its_epoch(train, tmp_path):
     train(tmp_path, callbacks=[Recorder()], num_train_steps=4)
     recorder = Recorder()
     train(tmp_path, callbacks=[recorder])
-    epochs = [call[1] for call in recorder.calls if call[0] == "epoch"]
-    assert epochs == [1]
+    epochs = [c for c in recorder.calls if c[0] in ("begin", "epoch")]
+    assert [epoch[:2] for epoch in epochs] == [("begin", 1), ("epoch", 1)]
+
+
+def test_a_missing_evaluation_is_the_end_of_its_epoch(train, tmp_path):
+    train(tmp_path, num_train_steps=4, score=None)
+    recorder = Recorder()
+    train(tmp_path, callbacks=[recorder])
+    names = [call[0] for call in recorder.calls[:6]]
+    assert names == [
+        *("train_begin", "begin", "test", "epoch"),
+        *("begin", "batch"),
+    ]
+    begun = [call[1] for call in recorder.calls if call[0] == "begin"]
+    assert begun == [0, 1]
 
 
 def test_without_evaluations_the_run_is_an_epoch(train):

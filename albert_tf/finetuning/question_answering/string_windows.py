@@ -149,6 +149,16 @@ def _inputs(head: str, labelled: bool) -> tuple[str, ...]:
     return (*INPUTS, P_MASK, *([START_POSITIONS] if labelled else []))
 
 
+def _character(start: Any, number: int) -> int:
+    """Returns the start of an answer; columns with gaps have floats."""
+    if not isinstance(start, (int, float)) or start < 0 or start % 1 != 0:
+        raise InputError(
+            f"start {shown(start)} of question {number} must be an integer "
+            "from 0 on"
+        )
+    return int(start)
+
+
 def _examples(
     texts: Sequence[Sequence[str]], y: tuple[Any, Any] | None, head: str
 ) -> list[QuestionAnsweringExample]:
@@ -165,6 +175,8 @@ def _examples(
         zip(*texts, answers, strict=True)
     ):
         text, start = answer or ("", -1)
+        if text:
+            start = _character(start, number)
         if text and context[start : start + len(text)] != text:
             raise InputError(
                 f"answer {shown(text)} of question {number} does not start at "

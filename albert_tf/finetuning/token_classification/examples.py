@@ -94,7 +94,7 @@ def read_conll(
                 break
             words.append(cells[0])
             if labelled:
-                labels.append(cells[-1])
+                labels.append(cells[-1].strip())
         else:
             yield TokenClassificationExample(
                 id=str(number),

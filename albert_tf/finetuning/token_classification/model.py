@@ -87,15 +87,25 @@ class AlbertTokenClassifier(LabelHeadModel):
         of_labels = self._weights_by_id(class_weight)
         factors = np.ones(self.num_labels, np.float32)
         factors[list(of_labels)] = list(of_labels.values())
+
+        def weights_of(y, weights=None):
+            # Labels that the loss ignores, such as -1, may have any weight.
+            ids = tf.clip_by_value(tf.cast(y, tf.int32), 0, len(factors) - 1)
+            found = tf.gather(factors, ids)
+            if weights is None:
+                return found
+            weights = tf.cast(weights, tf.float32)
+            per_row = weights.shape.rank == 1
+            return found * (weights[:, None] if per_row else weights)
+
         if isinstance(x, tf.data.Dataset):
-
-            def weighted(x, y, weights):
-                return x, y, weights * tf.gather(factors, tf.cast(y, tf.int32))
-
-            return x.map(weighted), sample_weight, None
-        if sample_weight is None:
-            return x, sample_weight, of_labels
-        return x, sample_weight * factors[np.asarray(y)], None
+            return x.map(lambda x, *y: (x, y[0], weights_of(*y))), None, None
+        if y is None:
+            raise InputError(
+                "class_weight of tokens needs arrays or a tf.data.Dataset; "
+                "let the generator yield sample weights"
+            )
+        return x, weights_of(y, sample_weight).numpy(), None
 
     def _sequences(self, preprocessor, texts, y, sample_weight, multiple=1):
         eager = tf.executing_eagerly()

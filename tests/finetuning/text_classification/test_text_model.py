@@ -221,6 +221,24 @@ def test_labels_that_do_not_exclude_each_other(
     assert again.task_config.task_type == kind
 
 
+def test_weights_of_classes_with_binary_cross_entropy(make):
+    """Of the two classes of one logit; several labels have no class."""
+    loss = keras.losses.BinaryCrossentropy(True)
+    losses = []
+    for weights in (None, {0: 1.0, 1: 5.0}):
+        model = make(num_labels=1)
+        model.compile(keras.optimizers.SGD(0.0), loss)
+        y = [1.0, 0.0] * (len(FIRST) // 2)
+        fit = model.fit(FIRST, y, class_weight=weights, verbose=0)
+        losses += fit.history["loss"]
+    assert losses[1] > 1.5 * losses[0]
+    model = make(num_labels=2)
+    model.compile("sgd", loss)
+    rows = [[1.0, 1.0], [0.0, 0.0]] * (len(FIRST) // 2)
+    with pytest.raises(InputError, match="labels that exclude each other; gi"):
+        model.fit(FIRST, rows, class_weight={0: 2.0}, verbose=0)
+
+
 def test_other_task_or_no_tokenizer(make):
     model = make()
     model.fit(FIRST, NAMES, verbose=0)

@@ -34,6 +34,7 @@ def read(path, policy="stop", **settings):
         TEXT,
         TEXT.replace(" ", "\t"),
         TEXT.replace(" ", "   "),
+        TEXT.replace(" ", "\t").replace("PER\n", "PER \n"),
         "\ufeff" + TEXT.replace("\n", "\r\n"),
     ],
 )
