@@ -321,6 +321,9 @@ def warn_of_untrained_positions(
 ) -> None:
     """Warns, once, of sequences longer than those in training.
 
+    There is no warning of lengths that the model does not have, which are
+    errors.
+
     Args:
       config: config of the model.
       length: maximum sequence length, in tokens.
@@ -328,7 +331,8 @@ def warn_of_untrained_positions(
         `max_seq_length`; "" if the length follows from the model or the data.
     """
     trained = config.trained_positions
-    if trained is None or length <= trained:
+    longest = config.max_position_embeddings
+    if trained is None or not trained < length <= longest:
         return
     if setting:
         given, advice = f"{setting}={length}", f"use {setting}={trained}"

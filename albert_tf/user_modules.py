@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import Field
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
@@ -47,8 +48,16 @@ class Registry(dict[str, Any]):
         """Class decorator that registers a class under its name.
 
         Raises:
-          InputError: if another class with this name is registered.
+          InputError: if another class with this name is registered, or the
+            class has settings but is not a dataclass.
         """
+        fields = [k for k, x in vars(cls).items() if isinstance(x, Field)]
+        if fields:  # `dataclass` replaces them by their defaults.
+            raise InputError(
+                f"{self._noun} {cls.name!r} has the setting {fields[0]}, but "
+                "is not a dataclass; put @dataclasses.dataclass(frozen=True, "
+                "kw_only=True) between its other decorator and the class"
+            )
         known = self.setdefault(cls.name, cls)
         if known is not cls:
             raise InputError(

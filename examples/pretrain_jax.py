@@ -178,7 +178,7 @@ def make_model(arguments, objective, tokenizer, length):
         raise InputError(f"the vocabulary of the data has {known}")
     trained = checkpoint.config.num_trained_positions if checkpoint else 0
     config = config.replace(trained_positions=max(trained, length))
-    model = objective.make_model(config)
+    model = objective.create_model(config)  # Its heads are saved, too.
     if checkpoint:
         kept = objective.trained_heads(checkpoint)
         print(assign_weights(model, checkpoint, new_head=True, kept_heads=kept))
@@ -200,8 +200,6 @@ def main():
     length = data.manifest["max_seq_length"]
     tokenizer = load_tokenizer(arguments.input)
     model = make_model(arguments, objective, tokenizer, length)
-    if name not in ("mlm", "rtd"):  # Its heads are saved, too.
-        model.objective = {"objective": name, "objective_settings": settings}
     weights = [jnp.array(variable) for variable in model.trainable_variables]
     state = {
         "weights": weights,
@@ -229,13 +227,13 @@ def main():
         step = int(steps[-1]) + 1
         sums = metrics if sums is None else jax.tree.map(jnp.add, sums, metrics)
         if step == stop:
-            values = {k: v[0] / v[1] for k, v in jax.device_get(sums).items()}
-            values["tokens"] = sums["tokens"][0] / (time.time() - since)
+            found, seconds = jax.device_get(sums).items(), time.time() - since
+            values = {k: float(a / n) if n else None for k, (a, n) in found}
+            values["tokens"] = float(sums["tokens"][0]) / seconds
             if flops and arguments.peak_tflops:
-                rate = (step - counted) * size / (time.time() - since)
+                rate = (step - counted) * size / seconds
                 values["peak"] = rate * flops / arguments.peak_tflops / 1e12
-            line = {"step": step} | {k: float(v) for k, v in values.items()}
-            print(json.dumps(line), flush=True)
+            print(json.dumps({"step": step, **values}), flush=True)
             sums, counted, since = None, step, time.time()
         if time.time() - saved > 60 * arguments.save_minutes:
             save(state, folder, model)

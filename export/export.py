@@ -283,7 +283,6 @@ def _export_encoder(
             **arguments,
         )
     else:
-        check_positions(checkpoint.config, seq_length, "seq_length")
         warn_of_untrained_positions(checkpoint.config, seq_length, "seq_length")
         export_text_encoder(
             AlbertEncoder.from_checkpoint(checkpoint),

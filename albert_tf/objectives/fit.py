@@ -20,7 +20,7 @@ class PretrainingModel(keras.Model):
     """A model and its objective, to be trained with `fit` on any backend.
 
         objective = make_objective("rtd", pair_task="none", mask_id=4)
-        model = PretrainingModel(objective.make_model(config), objective)
+        model = PretrainingModel(objective.create_model(config), objective)
         model.compile("adam")
         model.fit(pretraining_dataset("data", global_batch_size=32), ...)
         model.model.encoder.save_pretrained("encoder")
@@ -32,15 +32,19 @@ class PretrainingModel(keras.Model):
     mixes up the collectives of two ("Shape mismatch in the collective").
 
     Args:
-      model: a model of `objective.make_model`.
+      model: a model of `objective.create_model`.
       objective: the objective.
       **kwargs: arguments of `keras.Model`.
+
+    Raises:
+      InputError: if the model does not have the heads of the objective.
     """
 
     def __init__(self, model: AlbertModel, objective: Objective, **kwargs):
         # float32 batches, such as weights, stay what they are.
         policy = {"dtype": model.dtype_policy, "autocast": False}
         super().__init__(**{**policy, **kwargs})
+        objective.attach(model)
         self.model = model
         self.objective = objective
         self._seeds = keras.random.SeedGenerator()

@@ -13,11 +13,12 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.names import COMPONENTS
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.layers.token_rows import take_rows
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
 from albert_tf.models.encoder import SEQUENCE_INPUTS
-from albert_tf.settings import check_settings
+from albert_tf.settings import check_settings, settings_of
 from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
 
 # Key in batches, float32 `[batch]` or, of rows of several sequences,
@@ -109,10 +110,70 @@ class Objective(abc.ABC):
     def make_model(self, config: AlbertConfig, **options: Any) -> AlbertModel:
         """Creates the model: an encoder as `model.encoder`, and the heads.
 
+        Each of `heads` is a layer of this name, which is built in the
+        constructor of the model. Others call `create_model`.
+
         Args:
           config: the architecture of the encoder.
           **options: further arguments of the encoder, such as `rematerialize`.
         """
+
+    def create_model(self, config: AlbertConfig, **options: Any) -> AlbertModel:
+        """Creates the model by `make_model`; see `attach`.
+
+        Raises:
+          InputError: if the model does not have the heads of the objective.
+        """
+        model = self.make_model(config, **options)
+        self.attach(model)
+        return model
+
+    def attach(self, model: AlbertModel) -> None:
+        """Checks the heads of a model, and notes in it whose they are.
+
+        A head that is not declared, or is built by its first call, would be
+        trained but not saved. With the note, `save_pretrained` keeps heads that
+        no ALBERT has.
+
+        Raises:
+          InputError: if the model does not have the heads of the objective.
+        """
+        found = {v.path.partition("/")[0] for v in model.weights}
+        needed = {*self.heads}
+        if self.pair_task == "none":
+            needed.discard("sop_head")
+        if missing := sorted(needed - found):
+            raise InputError(
+                f"objective {self.name}: its model has no weights of the head "
+                f"{missing[0]!r}; give the layer name={missing[0]!r}, and "
+                "build it in the constructor of the model, with "
+                "layer.build(shape)"
+            )
+        known = {*needed, *COMPONENTS, "encoder"}
+        if unknown := sorted(found - known):
+            raise InputError(
+                f"objective {self.name}: its model has weights of "
+                f"{unknown[0]!r}, which is not one of heads={self.heads}"
+            )
+        for layer in model._flatten_layers(include_self=False):
+            has_weights = type(layer).build is not keras.layers.Layer.build
+            if not layer.built and has_weights:
+                raise InputError(
+                    f"objective {self.name}: its model has a layer that is not "
+                    f"built, {layer.name!r}; build it in the constructor of "
+                    "the model, with layer.build(shape)"
+                )
+        noted = (getattr(model, "objective", None) or {}).get("objective")
+        if noted != self.name != "mlm":
+            changed = {
+                declared.name: getattr(self, declared.name)
+                for declared in settings_of(type(self))
+                if getattr(self, declared.name) != declared.default
+            }
+            model.objective = {
+                "objective": self.name,
+                "objective_settings": changed,
+            }
 
     @abc.abstractmethod
     def weights(self, batch: Batch) -> dict[str, Any]:
@@ -133,7 +194,7 @@ class Objective(abc.ABC):
         """Computes the terms of the loss.
 
         Args:
-          model: the model of `make_model`.
+          model: the model of `create_model`.
           batch: a batch of `pretraining_dataset`.
           training: whether to apply dropout.
 

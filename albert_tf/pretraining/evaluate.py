@@ -218,7 +218,7 @@ def _make_scorer(
     set_precision(precision)
     strategy = strategy_of_this_machine()
     with strategy.scope():
-        model = objective.make_model(config)
+        model = objective.create_model(config)
     evaluator = Evaluator(strategy, model, objective, batch_size)
     return model, record_scores(
         evaluator, records, records.split, batch_size, config

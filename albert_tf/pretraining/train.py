@@ -128,7 +128,7 @@ def pretrain(
             initial.check_unchanged(config.output)
 
         def make() -> AlbertModel:
-            model = objectives[0].make_model(
+            model = objectives[0].create_model(
                 config.deepest_architecture, rematerialize=config.rematerialize
             )
             if initial:

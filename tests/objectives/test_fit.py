@@ -22,7 +22,7 @@ def objective(request):
 
 
 def test_losses_fall_and_scores_are_those_of_the_loop(objective, batch, config):
-    model = PretrainingModel(objective.make_model(config), objective)
+    model = PretrainingModel(objective.create_model(config), objective)
     model.compile(keras.optimizers.Adam(0.003))
     history = model.fit(batch, batch_size=6, epochs=4, verbose=0).history
     assert set(history) == set(objective.metric_names)
@@ -45,7 +45,7 @@ def test_the_loss_is_the_mean_over_replicas(objective, batch, config):
     strategy = make_strategy(devices=["CPU:0", "CPU:1"])
     config = config.replace(num_hidden_layers=1)
     with strategy.scope():
-        model = PretrainingModel(objective.make_model(config), objective)
+        model = PretrainingModel(objective.create_model(config), objective)
         # Without graphs, which take seconds to trace.
         model.compile(keras.optimizers.SGD(0.01), run_eagerly=True)
 
@@ -64,7 +64,7 @@ def test_a_saved_model_goes_on(batch, config, round_trip):
     settings = {"discriminator_weight": 7.0, "generator_hidden_size": 12}
     objective = make_objective("rtd", settings, mask_id=4)
     config = config.replace(num_hidden_layers=1)
-    model = PretrainingModel(objective.make_model(config), objective)
+    model = PretrainingModel(objective.create_model(config), objective)
     model.compile("adam", run_eagerly=True)
     model.fit(batch, batch_size=6, verbose=0)
     again = round_trip(model)
@@ -85,7 +85,7 @@ def test_other_backends_detect_replaced_tokens(
 ):
     """tests/pretraining/test_fit.py has masked language modeling."""
     objective = make_objective("rtd", mask_id=4)
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     weights = {f"weight/{v.path}": np.asarray(v) for v in model.weights}
     np.savez(tmp_path / "in.npz", **batch, **weights)
     (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))

@@ -1,20 +1,30 @@
 import dataclasses
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives import registry
+from albert_tf.objectives.fit import PretrainingModel
 from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.objectives.objective import (
+    Objective,
+    Term,
+    encoder_inputs,
     original_ids,
     prediction_weights,
     replace_masked,
 )
 from albert_tf.objectives.registry import load_objective_module, make_objective
-from albert_tf.training.loss import WEIGHTS
+from albert_tf.settings import setting
+from albert_tf.training.loss import WEIGHTS, sparse_cross_entropy
 
 
 def test_original_ids_restore_the_text(batch, text):
@@ -37,7 +47,7 @@ def test_slices_of_a_batch_sum_to_the_whole(batch, config):
     same rows has the same samples: compare what does not depend on them.
     """
     objective = make_objective("rtd", mask_id=4)
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     data = {key: tf.constant(value) for key, value in batch.items()}
     totals = objective.normalizers(data)
     whole, first, second = (
@@ -56,7 +66,7 @@ def test_slices_of_a_batch_sum_to_the_whole(batch, config):
 def test_metrics_are_those_that_are_declared(name, batch, config):
     for pair_task in ("none", "sop", "nsp"):
         objective = make_objective(name, pair_task=pair_task, mask_id=4)
-        model = objective.make_model(config)
+        model = objective.create_model(config)
         heads = {v.path.split("/")[0] for v in model.weights} - {"encoder"}
         assert heads == set(objective.heads)
         data = {key: tf.constant(value) for key, value in batch.items()}
@@ -67,7 +77,7 @@ def test_metrics_are_those_that_are_declared(name, batch, config):
 @pytest.mark.parametrize("name", ["mlm", "rtd"])
 def test_rows_of_weight_0_do_not_count(name, batch, config):
     objective = make_objective(name, mask_id=4)
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     weights = np.array([1, 1, 1, 1, 1, 0], "float32")
     data = {key: tf.constant(value) for key, value in batch.items()}
     data[WEIGHTS] = tf.constant(weights)
@@ -84,7 +94,7 @@ def test_rows_of_weight_0_do_not_count(name, batch, config):
 
 def test_a_batch_without_labels_has_a_finite_loss(batch, config):
     objective = make_objective("mlm")
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     data = {key: tf.constant(value) for key, value in batch.items()}
     data["masked_lm_weights"] *= 0.0
     data["sentence_order_weights"] = tf.zeros([6])
@@ -115,7 +125,7 @@ def test_the_task_of_pairs_is_checked():
 
 def test_a_model_has_the_settings_of_its_objective(config):
     settings = {"discriminator_weight": 20.0, "generator_hidden_size": 8}
-    model = make_objective("rtd", settings, mask_id=4).make_model(config)
+    model = make_objective("rtd", settings, mask_id=4).create_model(config)
     saved = model.objective["objective_settings"]
     assert make_objective("rtd", saved).discriminator_weight == 20.0
     assert saved["generator_hidden_size"] == 8
@@ -182,7 +192,7 @@ class Mine(MaskedLanguageModeling):
 
 
 def computed(objective, batch, config):
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     return objective(model, batch, objective.normalizers(batch), None)[1]
 
 
@@ -235,7 +245,7 @@ def test_a_score_beside_guessing_is_not_guessing(monkeypatch):
 
 def test_rtd_needs_the_id_of_the_mask(batch, config):
     objective = make_objective("rtd")
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     with pytest.raises(InputError, match="needs the id of .MASK."):
         objective(model, batch, objective.normalizers(batch), None)
 
@@ -247,3 +257,97 @@ def test_flops_of_masked_language_modeling_depend_on_the_pairs(config):
     )
     h = config.hidden_size
     assert with_pairs - without == 6 * (h * h + 2 * h)
+
+
+class OwnModel(AlbertModel):
+    """A model with a head that no ALBERT has."""
+
+    def __init__(self, config, head="own_head", *, build=True, more=None):
+        super().__init__(config, name="own")
+        self.encoder = AlbertEncoder(config, pooler=False)
+        self.own = keras.layers.Dense(2, name=head)
+        if build:
+            self.own.build((None, config.hidden_size))
+        self.more = more
+        self.complete()
+
+    def call(self, inputs, training=False):
+        outputs = self.encoder(inputs, training=training)
+        return self.own(outputs["sequence_output"])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnObjective(Objective):
+    """Tells masked tokens whose ids are even from odd ones."""
+
+    name = "own"
+    heads = ("own_head",)
+    metrics = ("even_loss", "even_accuracy")
+    size: int = setting(3, "A setting.")
+
+    def make_model(self, config, **options):
+        return OwnModel(config, **options)
+
+    def weights(self, batch):
+        return {"even": prediction_weights(batch)}
+
+    def terms(self, model, batch, training):
+        logits = model(encoder_inputs(batch), training=training)
+        positions = keras.ops.cast(batch["masked_lm_positions"], "int32")
+        logits = keras.ops.take_along_axis(logits, positions[..., None], axis=1)
+        labels = keras.ops.cast(batch["masked_lm_ids"], "int32") % 2
+        losses, hits = sparse_cross_entropy(labels, logits)
+        return {"even": Term(losses, {"accuracy": hits})}
+
+
+def test_an_own_head_is_saved_after_fit(batch, config, tmp_path):
+    objective = OwnObjective(pair_task="none", size=5)
+    training = PretrainingModel(objective.make_model(config), objective)
+    training.compile("adam", run_eagerly=True)
+    training.fit(batch, batch_size=6, verbose=0)
+    model = training.model
+    model.save_pretrained(tmp_path)
+    checkpoint = open_checkpoint(tmp_path)
+    assert checkpoint.objective_heads == ("own_head",)
+    assert checkpoint.objective == {
+        "objective": "own",
+        "objective_settings": {"size": 5},
+    }
+    again = objective.create_model(config)
+    assign_weights(again, checkpoint, new_head=True)
+    np.testing.assert_array_equal(again.own.kernel, model.own.kernel)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"build": False}, "no weights of the head 'own_head'; give the "),
+        (
+            {"head": "dense"},
+            "no weights of the head 'own_head'; give the ",
+        ),
+        (
+            {"more": keras.layers.Dense(1, name="late")},
+            "a layer that is not built, 'late'",
+        ),
+    ],
+)
+def test_heads_that_would_not_be_saved_are_refused(config, options, message):
+    with pytest.raises(InputError, match=message):
+        OwnObjective(pair_task="none").create_model(config, **options)
+
+
+def test_heads_that_are_not_declared_are_refused(config):
+    more = keras.layers.Dense(1, name="second_head")
+    more.build((None, 1))
+    with pytest.raises(InputError, match="weights of 'second_head', which is"):
+        OwnObjective(pair_task="none").create_model(config, more=more)
+
+
+def test_settings_need_a_dataclass():
+    class Forgotten(Objective):
+        name = "forgotten"
+        size: int = setting(3, "A setting.")
+
+    with pytest.raises(InputError, match="the setting size, but is not a data"):
+        registry.register_objective(Forgotten)

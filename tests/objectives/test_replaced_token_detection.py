@@ -70,7 +70,7 @@ def test_samples_are_a_function_of_the_seed():
 
 def test_the_generator_sees_mask_tokens_only(objective, batch, config):
     """Neither 80/10/10 nor the labels leak into its input."""
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     seen = {}
     generate = model.generate
 
@@ -91,7 +91,7 @@ def test_the_generator_sees_mask_tokens_only(objective, batch, config):
 def test_tokens_count_as_replaced_unless_the_sample_is_the_original(
     objective, batch, config, samples
 ):
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     data = tensors(batch)
     _, metrics = objective(model, data, objective.normalizers(data), None)
     used = batch["masked_lm_weights"] > 0
@@ -110,7 +110,7 @@ def test_tokens_count_as_replaced_unless_the_sample_is_the_original(
 def test_the_embeddings_are_shared_and_the_generator_is_narrow(
     objective, config
 ):
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     assert model.generator.embeddings is model.encoder.embeddings
     sizes = model.generator.config
     assert (sizes.hidden_size, sizes.num_attention_heads) == (8, 1)
@@ -118,7 +118,7 @@ def test_the_embeddings_are_shared_and_the_generator_is_narrow(
     paths = [variable.path for variable in model.weights]
     assert len(paths) == len(set(paths))
     assert sum("word_embeddings" in path for path in paths) == 1
-    quarter = make_objective("rtd", mask_id=4).make_model(config)
+    quarter = make_objective("rtd", mask_id=4).create_model(config)
     assert quarter.generator.config.hidden_size == 6
 
 
@@ -131,7 +131,7 @@ def test_heads_of_a_generator_are_as_wide_as_those_of_the_model(config):
 
 
 def test_the_encoder_is_an_ordinary_albert(objective, config, tmp_path, batch):
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     model.encoder.save_pretrained(tmp_path / "encoder")
     back = AlbertEncoder.from_pretrained(tmp_path / "encoder")
     inputs = {
@@ -144,7 +144,7 @@ def test_the_encoder_is_an_ordinary_albert(objective, config, tmp_path, batch):
 
 
 def test_saved_as_keras_file(objective, config, tmp_path, batch):
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     model.save(tmp_path / "model.keras")
     back = keras.models.load_model(tmp_path / "model.keras")
     for ours, theirs in zip(model.weights, back.weights, strict=True):
@@ -167,7 +167,7 @@ def test_loss_and_gradients_are_those_of_the_paper(
         pair_task="sop",
         mask_id=4,
     )
-    model = objective.make_model(config)
+    model = objective.create_model(config)
     data = tensors(batch)
     with tf.GradientTape() as tape:
         loss, metrics = objective(

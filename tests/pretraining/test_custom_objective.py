@@ -63,7 +63,7 @@ def save(objective, tiny_model, tmp_path):
     """Returns `save(**objective) -> folder, model` of a model of tokens."""
 
     def saved(**settings):
-        model = objective.make_model(tiny_model)
+        model = objective.create_model(tiny_model)
         # It calls all tokens original.
         model.token_head.bias.assign([100.0, -100.0])
         model.objective = settings
@@ -93,7 +93,7 @@ def test_a_run_starts_with_the_head_of_its_objective(
         init_from=folder,
     )
     _, initial = resolve_initial_weights(config)
-    started = objective.make_model(model.config)
+    started = objective.create_model(model.config)
     initial.assign(started)
     is_own = trained == "random_tokens"
     bias = np.asarray(started.token_head.bias)

@@ -97,7 +97,7 @@ def test_fit_has_the_losses_of_the_trainer(backend, loop, run_script):
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision(records, precision, config):
     objective = MaskedLanguageModeling()
-    model = objective.make_model(config, dtype=precision)
+    model = objective.create_model(config, dtype=precision)
     training = PretrainingModel(model, objective)
     training.compile(keras.optimizers.AdamW(2e-3), run_eagerly=True)
     before = [np.asarray(v) for v in model.trainable_variables]

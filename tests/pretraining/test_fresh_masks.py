@@ -196,7 +196,7 @@ def test_whole_words_are_masked(batch, make_fresh, tokenizer):
 @pytest.mark.usefixtures("without_graphs")
 def test_its_loss_is_that_of_the_objective(batch, make_fresh, tiny_model):
     objective = make_fresh()
-    model: AlbertModel = objective.make_model(tiny_model)
+    model: AlbertModel = objective.create_model(tiny_model)
     totals = objective.normalizers(batch)
     first, second, again = (
         objective(model, batch, totals, tf.constant([0, step]))[1]

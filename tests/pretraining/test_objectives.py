@@ -147,7 +147,7 @@ def test_a_saved_model_has_the_scores_of_its_run(trained, records, tmp_path):
     folder = trained[0]
     checkpoint = open_checkpoint(folder)
     objective = make_objective("rtd", RTD["objective_settings"])
-    model = objective.make_model(checkpoint.config)
+    model = objective.create_model(checkpoint.config)
     assign_weights(model, checkpoint, new_head=False)
     model.save_pretrained(tmp_path / "saved")
     found = evaluate_pretraining(tmp_path / "saved", str(records))

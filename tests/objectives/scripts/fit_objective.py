@@ -20,7 +20,7 @@ from albert_tf.objectives.registry import make_objective
 def main(config, data, output):
     arrays = dict(np.load(data))
     objective = make_objective("rtd", mask_id=4)
-    model = objective.make_model(
+    model = objective.create_model(
         AlbertConfig.from_dict(json.loads(pathlib.Path(config).read_text()))
     )
     for variable in model.weights:
