@@ -29,7 +29,11 @@ from albert_tf.models.model_graph import (
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.packing import pack_to_longest
-from albert_tf.text.preprocessor import GraphPreprocessor, ragged_segment
+from albert_tf.text.preprocessor import (
+    GraphPreprocessor,
+    check_seq_length,
+    ragged_segment,
+)
 
 # Signature -> its outputs.
 _SIGNATURES = {
@@ -143,6 +147,7 @@ def _root(graph: EncoderGraph, preprocessor: GraphPreprocessor) -> Endpoint:
     def embed(inputs, training, seq_length):
         texts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         segments = [ragged_segment(tokenize.__call__(text)) for text in texts]
+        seq_length = check_seq_length(seq_length, 1 + len(segments))
         rows = pack_to_longest(
             preprocessor.ops, preprocessor.tokenizer, segments, seq_length
         )

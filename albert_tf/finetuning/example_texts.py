@@ -34,10 +34,11 @@ def make_example(
     required = text_ranks(task_type)
     known = {*required, *task_type.optional_texts}
     if not required.keys() <= texts.keys() <= known:
+        given = " and ".join(map(str, texts)) or "nothing"
+        given = given if len(given) <= 80 else f"{given[:77]}..."
         raise InputError(
             f"the task {task_type.task_config.name} takes "
-            f"{' and '.join(required)}, not "
-            f"{' and '.join(map(str, texts)) or 'nothing'}"
+            f"{' and '.join(required)}, not {given}"
         )
     return task_type.example(texts, id, location)
 

@@ -70,7 +70,8 @@ class FillMask(Pipeline):
           As Hugging Face's pipeline. For one text with one mask: a list of
           dicts, most probable first, with `score` (the probability), `token`
           (the id), `token_str` (the piece without its word mark) and `sequence`
-          (the text with the token filled in). For a text with several masks:
+          (the text that the model reads, without what exceeds its length, with
+          the token filled in). For a text with several masks:
           such a list per mask, whose sequences keep the other masks. For
           several texts: a list of these results.
 

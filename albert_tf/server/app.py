@@ -58,6 +58,9 @@ class _Server:
             path: self._batcher(endpoint)
             for path, endpoint in model.endpoints.items()
         }
+        self._paths = list(model.endpoints)
+        if model.embedder is not None:
+            self._paths.append("/v1/embeddings")
 
     def app(self) -> Starlette:
         routes = [
@@ -116,12 +119,8 @@ class _Server:
             return _error(400, " ".join(str(error).split()))
         except HTTPException as error:
             return _error(error.status_code, error.detail)
-        except Overloaded:
-            return _error(
-                503,
-                f"{self._config.max_waiting} texts wait already; try again",
-                {"Retry-After": "1"},
-            )
+        except Overloaded as error:
+            return _error(503, str(error), {"Retry-After": "1"})
         except ClientDisconnect:
             return Response(status_code=499)  # Nobody reads it; counted.
         except Exception:
@@ -130,7 +129,7 @@ class _Server:
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        paths = ", ".join(self._model.endpoints)
+        paths = ", ".join(self._paths)
         detail = f"{error.detail}; POST to {paths}"
         return _error(error.status_code, detail, error.headers)
 
@@ -167,8 +166,13 @@ class _Server:
                 self._check_size(value, f"{name}[{number}]", max_texts)
 
     async def _compute(
-        self, endpoint: Endpoint, inputs: list[Any], options: Mapping[str, Any]
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        inputs: list[Any],
+        options: Mapping[str, Any],
     ) -> list[Any]:
+        """Computes what a request asks for, unless its client goes before."""
         # In a thread, as some are tokenized.
         items = await asyncio.to_thread(
             lambda: [
@@ -176,8 +180,20 @@ class _Server:
                 for number, given in enumerate(inputs)
             ]
         )
-        future = self._batchers[endpoint.path].submit(items)
-        return await asyncio.wrap_future(future)
+        future = asyncio.wrap_future(
+            self._batchers[endpoint.path].submit(items)
+        )
+        gone = asyncio.ensure_future(_disconnection(request))
+        try:
+            await asyncio.wait(
+                (future, gone), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not future.done():
+                raise ClientDisconnect
+            return future.result()
+        finally:
+            future.cancel()
+            gone.cancel()
 
     def _outputs_of(self, endpoint: Endpoint) -> Handler:
         async def handler(request: Request) -> Response:
@@ -187,7 +203,7 @@ class _Server:
             if not isinstance(inputs, list):
                 inputs = [inputs]
             self._check_size(inputs, "inputs", self._config.max_texts)
-            outputs = await self._compute(endpoint, inputs, fields)
+            outputs = await self._compute(request, endpoint, inputs, fields)
             return JSONResponse({"outputs": _plain(outputs)})
 
         return handler
@@ -220,7 +236,7 @@ class _Server:
                 )
             self._check_size(texts, "input", _OPENAI_TEXTS)
             vectors = await self._compute(
-                self._model.endpoints["/embed"], texts, {}
+                request, self._model.endpoints["/embed"], texts, {}
             )
             encode = _base64 if encoding == "base64" else rounded
             tokens = await asyncio.to_thread(_count_tokens, embedder, texts)
@@ -275,6 +291,12 @@ class _Server:
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+async def _disconnection(request: Request) -> None:
+    """Waits until the client of a request whose body was read has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _count_tokens(embedder: SentenceEmbedder, texts: list[str]) -> int:

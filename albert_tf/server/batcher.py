@@ -13,10 +13,10 @@ Compute = Callable[[list[Any]], Sequence[Any]]
 
 
 class Overloaded(Exception):
-    """Too many items wait already."""
+    """A request cannot be taken now; the message says why."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Request:
     items: list[Any]
     future: concurrent.futures.Future[list[Any]]
@@ -66,6 +66,8 @@ class Batcher:
     ) -> concurrent.futures.Future[list[Any]]:
         """Returns the future results of a request's items, in their order.
 
+        What waits is not computed if its future is canceled.
+
         Raises:
           Overloaded: if more than `max_waiting` items would wait, or the
             batcher is closed.
@@ -74,13 +76,28 @@ class Batcher:
         future = concurrent.futures.Future()
         with self._changed:
             # A request larger than the limit is served when nothing waits.
+            if self._closed:
+                raise Overloaded("the server is shutting down")
             full = self._num_waiting + len(items) > self._max_waiting
-            if self._closed or (full and self._num_waiting):
-                raise Overloaded
-            self._waiting.append(_Request(list(items), future))
+            if full and self._num_waiting:
+                raise Overloaded(
+                    f"{self._num_waiting} texts wait, and at most "
+                    f"{self._max_waiting} may, so {len(items)} more have to "
+                    "come later; try again"
+                )
+            request = _Request(list(items), future)
+            self._waiting.append(request)
             self._num_waiting += len(items)
             self._changed.notify()
+        future.add_done_callback(lambda _: self._forget(request))
         return future
+
+    def _forget(self, request: _Request) -> None:
+        """Removes a request that still waits, as it was canceled."""
+        with self._changed:
+            if request in self._waiting:
+                self._waiting.remove(request)
+                self._num_waiting -= len(request.items)
 
     def close(self) -> None:
         """Computes what waits, and ends the thread."""
@@ -91,7 +108,7 @@ class Batcher:
 
     def _run(self) -> None:
         while requests := self._next_batch():
-            # A client that has gone no longer needs its results.
+            # Some may have been canceled since.
             requests = [
                 x for x in requests if x.future.set_running_or_notify_cancel()
             ]

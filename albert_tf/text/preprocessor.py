@@ -58,7 +58,7 @@ def _check_segments(
     return flat
 
 
-def _check_seq_length(
+def check_seq_length(
     seq_length: int | tf.Tensor, minimum: int
 ) -> int | tf.Tensor:
     """Returns an int if the value is static, otherwise an int32 scalar."""
@@ -148,7 +148,7 @@ class GraphPreprocessor(tf.Module):
             self.ops,
             self.tokenizer,
             list(map(ragged_segment, checked)),
-            _check_seq_length(seq_length, 1 + len(checked)),
+            check_seq_length(seq_length, 1 + len(checked)),
         )
 
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:

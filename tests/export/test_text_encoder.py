@@ -105,6 +105,11 @@ def test_empty_batches_and_texts(encoder):
         match="max_position_embeddings",
     ):
         encoder(tf.constant(["good " * 99]), seq_length=41)
+    # Less than [CLS] and [SEP].
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="must be at least"
+    ):
+        encoder(tf.constant(["good"]), seq_length=1)
 
 
 @pytest.mark.long

@@ -235,6 +235,46 @@ class TestPretrained:
         assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
+def test_requests_of_clients_that_have_gone_are_not_computed(monkeypatch):
+    """They would keep others waiting."""
+    computed, opened = [], threading.Event()
+    called = albert_tf.SentenceEmbedder.__call__
+
+    def embed(self, texts, **settings):
+        computed.extend(texts)
+        opened.wait(60)
+        return called(self, texts, **settings)
+
+    with running("albert_tiny_en", max_batch_size=1) as address:
+        monkeypatch.setattr(albert_tf.SentenceEmbedder, "__call__", embed)
+        url = urllib.parse.urlsplit(address)
+        sockets = []
+        for text in ("first", "second", "third"):
+            connection = socket.create_connection((url.hostname, url.port))
+            body = json.dumps({"inputs": text}).encode()
+            connection.sendall(
+                b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Length: %d"
+                b"\r\n\r\n%s" % (len(body), body)
+            )
+            sockets.append(connection)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            while waiting(address) != 2:  # The first one is computed.
+                time.sleep(0.01)
+            for connection in sockets:
+                connection.close()
+            last = pool.submit(post, f"{address}/embed", {"inputs": "last"})
+            while waiting(address) != 1:  # Only the last one.
+                time.sleep(0.01)
+            opened.set()
+            assert last.result(60)[0] == 200
+    assert computed == ["first", "last"]
+
+
+def waiting(address):
+    text, _ = get(f"{address}/metrics")
+    return int(re.search(r"^albert_\w*waiting\w* (\d+)", text, re.M)[1])
+
+
 def test_texts_are_tokenized_in_other_threads_than_the_loop(
     pretrained, monkeypatch
 ):

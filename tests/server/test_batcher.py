@@ -59,7 +59,8 @@ def test_bad_request_fails_alone(batcher, gate):
 
 def test_limit_of_waiting_items(batcher, gate):
     waiting = batcher.submit([2] * 5)
-    with pytest.raises(Overloaded):
+    message = "5 texts wait, and at most 6 may, so 2 more have to come later"
+    with pytest.raises(Overloaded, match=message):
         batcher.submit([3, 4])
     last = batcher.submit([3])
     gate.opened.set()
@@ -72,6 +73,7 @@ def test_limit_of_waiting_items(batcher, gate):
 def test_canceled_request_is_not_computed(batcher, gate):
     canceled, other = batcher.submit([2]), batcher.submit([3])
     assert canceled.cancel()
+    assert batcher.num_waiting == 1
     gate.opened.set()
     assert other.result(30) == [9]
     assert gate.batches == [[1], [3]]
@@ -82,5 +84,5 @@ def test_close_answers_what_waits(batcher, gate):
     gate.opened.set()
     batcher.close()
     assert waiting.result(0) == [4]
-    with pytest.raises(Overloaded):
+    with pytest.raises(Overloaded, match="is shutting down"):
         batcher.submit([3])

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 # Outputs of the model for a window, see `AlbertQuestionAnswering`.
 Outputs = Mapping[str, np.ndarray]
 
-# The original's answer, and its start and end scores, if no span is valid, such
-# as in a context without pieces.
-NO_SPAN = {"v1": ("empty", 0.0), "joint": ("", -1e6)}
+# The original's start and end score if no span is valid, such as in a context
+# without pieces; and its answer, in its files.
+NO_SPAN_SCORE = {"v1": 0.0, "joint": -1e6}
+_NO_SPAN_TEXT = "empty"  # of the v1 head; "" of the joint head
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class AnswerText:
       start: Start in the context, in characters; None, like `end`, if the text
         is not part of the context.
       end: End in the context.
-      probability: Softmax of the scores of the best answers.
+      probability: Softmax of the scores of the best answers; 0 without one.
       start_score: Score of the first piece: a logit of the v1 head, a
         log-probability of the joint head.
       end_score: Score of the last piece.
@@ -55,7 +56,8 @@ class QuestionAnswers:
 
     Attributes:
       id: Question ID.
-      best: At least one answer, best first, with different texts.
+      best: At least one answer, best first, with different texts. If no span
+        is valid, it is "", of probability 0.
       null_score: Logit of the question being unanswerable; None for the v1
         head.
     """
@@ -74,12 +76,25 @@ class QuestionAnswers:
             return ""
         return self.best[0].text
 
+    def prediction(self, threshold: float | None = None) -> str:
+        """Returns `text` as in the original's `predictions.json`."""
+        return self._in_files(self.text(threshold))
+
+    @property
+    def has_no_span(self) -> bool:
+        """Whether no span is valid."""
+        return self.best[0].start is None
+
+    def _in_files(self, text: str) -> str:
+        is_v1 = self.null_score is None
+        return _NO_SPAN_TEXT if is_v1 and self.has_no_span else text
+
     def n_best(self) -> list[dict[str, Any]]:
         """Returns the best answers as in `nbest_predictions.json`."""
         return [
             {
-                "text": answer.text,
-                "probability": answer.probability,
+                "text": self._in_files(answer.text),
+                "probability": 1.0 if self.has_no_span else answer.probability,
                 "start_log_prob": answer.start_score,
                 "end_log_prob": answer.end_score,
             }
@@ -120,9 +135,7 @@ def answer_questions(
 ) -> list[QuestionAnswers]:
     """Decodes the scores of questions.
 
-    Scores of several models are averaged, see `best_answers`. If no span is
-    valid, the answer is "empty" for the v1 head and "" for the joint head, like
-    in the original.
+    Scores of several models are averaged, see `best_answers`.
 
     Args:
       questions: Scores of the same models, all with the same head.
@@ -177,12 +190,13 @@ def _answer_batch(
         n_best=n_best,
         max_answer_length=max_answer_length,
     )
-    text, score = NO_SPAN["joint" if decoder.NULL_SCORE in members[0] else "v1"]
+    head = "joint" if decoder.NULL_SCORE in members[0] else "v1"
+    score = NO_SPAN_SCORE[head]
     no_span = AnswerText(
-        text=text,
+        text="",
         start=None,
         end=None,
-        probability=1.0,
+        probability=0.0,
         start_score=score,
         end_score=score,
     )
@@ -314,7 +328,7 @@ class AnswerFiles(contextlib.AbstractContextManager):
         """Appends the answers to some questions."""
         for each in answers:
             contents = [
-                each.text(self._threshold),
+                each.prediction(self._threshold),
                 each.n_best(),
                 each.null_score,
             ]

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.finetuning.question_answering import decoder
-from albert_tf.finetuning.question_answering.answers import NO_SPAN
+from albert_tf.finetuning.question_answering.answers import NO_SPAN_SCORE
 from albert_tf.finetuning.question_answering.contexts import (
     Contexts,
     cut_windows,
@@ -50,7 +50,8 @@ def serve_answers(
     - `start_byte`, `end_byte`, int32: the same in bytes of UTF-8
     - `score`, float32: sum of the best answer's start and end scores, logits of
       the v1 head, log-probabilities of the joint head
-    - `probability`, float32: softmax over the `n_best` answers
+    - `probability`, float32: softmax over the `n_best` answers; 0 if no span
+      of the context can be an answer
     - `null_odds`, float32, joint head only: logit of there being no answer.
       Above `null_threshold`, `answer` is ""; score and probability are still
       those of the best answer.
@@ -214,16 +215,16 @@ def _outputs(
     start_byte, end_byte = (
         contexts.to_bytes(context_of, x) for x in (start, end)
     )
-    no_span, no_score = NO_SPAN[head]
+    no_score = NO_SPAN_SCORE[head]
     answer = tf.where(
         is_found,
         tf.strings.substr(texts, start_byte, end_byte - start_byte),
-        no_span,
+        "",
     )
     has_answer = is_found
     outputs = {
         "score": tf.where(is_found, start_score + end_score, 2 * no_score),
-        "probability": tf.where(is_found, probability, 1.0),
+        "probability": tf.where(is_found, probability, 0.0),
     }
     if null_odds is not None:
         outputs["null_odds"] = null_odds

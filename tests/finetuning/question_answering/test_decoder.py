@@ -107,7 +107,13 @@ def compare(answers, question, n_best=20, max_answer_length=30):
     is_joint = "start_logits" not in members[0][0]
     if not wanted:
         assert answers.best[0].start is answers.best[0].end is None
-        wanted = [("", (-1e6, -1e6)) if is_joint else ("empty", (0, 0))]
+        wanted = [("", (-1e6, -1e6) if is_joint else (0, 0))]
+        assert [answer.probability for answer in answers.best] == [0.0]
+        # As in the original's files.
+        [best] = answers.n_best()
+        assert best["text"] == ("" if is_joint else "empty")
+        assert best["text"] == answers.prediction()
+        assert best["probability"] == 1.0
     else:
         for answer in answers.best:
             assert context[answer.start : answer.end] == answer.text
@@ -118,7 +124,7 @@ def compare(answers, question, n_best=20, max_answer_length=30):
     )
     exponentials = [math.exp(s - scores.sum(1)[0]) for s in scores.sum(1)]
     np.testing.assert_allclose(
-        [a.probability for a in answers.best],
+        [a["probability"] for a in answers.n_best()],
         np.array(exponentials) / sum(exponentials),
         rtol=1e-12,
     )
@@ -297,7 +303,7 @@ WINDOW = dataclasses.replace(
         # The first of equal logits are used.
         ([0] * 8, {"n_best": 4}, ["a"]),
         # None of the best positions form a valid span.
-        ([9, 8, 7, 0, 0, 0, 0, 0], {"n_best": 3}, ["empty"]),
+        ([9, 8, 7, 0, 0, 0, 0, 0], {"n_best": 3}, [""]),
     ],
 )
 def test_valid_spans(logits, settings, spans):
