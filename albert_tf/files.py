@@ -361,16 +361,6 @@ def _overlap(output: Path, path: Path) -> bool:
     )
 
 
-def check_tf_path(path: str | os.PathLike[str]) -> None:
-    """Raises an `InputError` if TensorFlow takes a path for a pattern."""
-    found = sorted({*os.fspath(path)} & {*"*?[\\"})
-    if found:
-        raise InputError(
-            f"{os.fspath(path)}: TensorFlow cannot read checkpoints below a "
-            f"folder whose name has {' or '.join(found)}; choose another name"
-        )
-
-
 @contextlib.contextmanager
 def output_folder(path: Path) -> Iterator[pathlib.Path]:
     """Creates a folder, and those above it, if they do not exist.

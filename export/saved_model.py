@@ -17,8 +17,8 @@ from albert_tf.exporting.manifest import (
     describe_tokenizer,
 )
 from albert_tf.exporting.model_card import describe_export
-from albert_tf.files import check_tf_path
 from albert_tf.folders import new_folder
+from albert_tf.interop.file_types import check_tf_path
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor

@@ -11,7 +11,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input, check_tf_path
+from albert_tf.files import check_not_input
 from albert_tf.folders import new_folder
 from albert_tf.interop import (
     google,
@@ -26,6 +26,7 @@ from albert_tf.interop.checkpoint import (
     Vocabulary,
 )
 from albert_tf.interop.convert_config import ConvertConfig
+from albert_tf.interop.file_types import check_tf_path
 from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import TASK_FILE

@@ -66,6 +66,16 @@ _MAX_GROWTH = 4
 _FREE_BYTES = 1 << 20
 
 
+def check_tf_path(path: str | os.PathLike[str]) -> None:
+    """Raises an `InputError` if TensorFlow takes a path for a pattern."""
+    found = sorted({*os.fspath(path)} & {*"*?[\\"})
+    if found:
+        raise InputError(
+            f"{os.fspath(path)}: TensorFlow cannot read checkpoints below a "
+            f"folder whose name has {' or '.join(found)}; choose another name"
+        )
+
+
 def check_size(
     shapes: Mapping[str, tuple[int, ...]], file_bytes: int, source: str
 ) -> None:

@@ -119,11 +119,7 @@ class Objective(abc.ABC):
         """
 
     def create_model(self, config: AlbertConfig, **options: Any) -> AlbertModel:
-        """Creates the model by `make_model`; see `attach`.
-
-        Raises:
-          InputError: if the model does not have the heads of the objective.
-        """
+        """Creates the model by `make_model`, with the checks of `attach`."""
         model = self.make_model(config, **options)
         self.attach(model)
         return model
@@ -132,8 +128,7 @@ class Objective(abc.ABC):
         """Checks the heads of a model, and notes in it whose they are.
 
         A head that is not declared, or is built by its first call, would be
-        trained but not saved. With the note, `save_pretrained` keeps heads that
-        no ALBERT has.
+        trained but not saved. `save_pretrained` reads the note.
 
         Raises:
           InputError: if the model does not have the heads of the objective.
@@ -149,8 +144,7 @@ class Objective(abc.ABC):
                 "build it in the constructor of the model, with "
                 "layer.build(shape)"
             )
-        known = {*needed, *COMPONENTS, "encoder"}
-        if unknown := sorted(found - known):
+        if unknown := sorted(found - {*self.heads, *COMPONENTS}):
             raise InputError(
                 f"objective {self.name}: its model has weights of "
                 f"{unknown[0]!r}, which is not one of heads={self.heads}"

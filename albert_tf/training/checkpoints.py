@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_tf_path
+from albert_tf.interop.file_types import check_tf_path
 from albert_tf.interop.run_folder import CHECKPOINTS
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (

@@ -22,13 +22,13 @@ from albert_tf.errors import InputError
 from albert_tf.files import (
     PARTIAL,
     Path,
-    check_tf_path,
     creating,
     is_remote,
     output_folder,
     write_atomically,
 )
 from albert_tf.input_files import read_text
+from albert_tf.interop.file_types import check_tf_path
 from albert_tf.interop.run_folder import CHECKPOINTS, read_record
 from albert_tf.interop.run_folder import RECORD as FILE
 from albert_tf.locks import create_locked, holder_of
