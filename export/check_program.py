@@ -253,6 +253,10 @@ class IdsModel:
         self.checks = ["signatures"]
         if kind == "onnx" and manifest["quantization"] == "none":
             self.checks.append("weights")
+        if manifest.get("layout") == "huggingface":
+            name = "onnx/model_quantized.onnx"
+            self._quantized = load(os.path.join(folder, name), names)[2]
+            self.checks.append("quantized")
 
     def call(self, endpoint: str, inputs: Mapping) -> dict[str, np.ndarray]:
         """Returns the outputs of the only signature, or those in MediaPipe."""
@@ -287,6 +291,21 @@ class IdsModel:
         expect_equal(sorted(first), sorted(declared["outputs"]), "outputs")
         compare(first, second)
         return "serving_default"
+
+    def quantized(self) -> str:
+        """Compares the 8-bit model of Hugging Face's layout with the other."""
+        shape = [2, self.manifest["seq_length"]]
+        size = self.manifest["config"]["vocab_size"]
+        inputs = dict.fromkeys(self.inputs, np.ones(shape, "int32"))
+        inputs |= {
+            "input_ids": np.random.default_rng(0).integers(0, size, shape),
+            "token_type_ids": np.zeros(shape, "int32"),
+        }
+        outputs, found = self._run(inputs), self._quantized(inputs)
+        error = max(relative_error(found[x], y) for x, y in outputs.items())
+        limit = _QUANTIZED_TOLERANCE["dynamic"]
+        expect(error <= limit, f"differs by {error:.2g}, more than {limit}")
+        return f"onnx/model_quantized.onnx: relative error {error:.2g}"
 
     def weights(self) -> str:
         """Checks the names and the sha256 of the weights in an ONNX graph."""

@@ -64,7 +64,9 @@ def test_folder(
             sizes = [size.dim_param for size in kind.shape.dim]
             assert sizes == ["batch", "sequence"]
     assert_same_as_source(source, folder)
-    load_export(folder).weights()
+    export = load_export(folder)
+    export.weights()
+    assert "relative error 0.0" in export.quantized()
     config = json.loads((folder / "config.json").read_text())
     assert config["model_type"] == "albert"
     of = f"AlbertFor{architecture}" if architecture else "AlbertModel"
