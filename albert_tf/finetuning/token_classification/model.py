@@ -105,7 +105,7 @@ class AlbertTokenClassifier(LabelHeadModel):
                 "class_weight of tokens needs arrays or a tf.data.Dataset; "
                 "let the generator yield sample weights"
             )
-        return x, weights_of(y, sample_weight).numpy(), None
+        return x, weights_of(np.asarray(y), sample_weight).numpy(), None
 
     def _sequences(self, preprocessor, texts, y, sample_weight, multiple=1):
         eager = tf.executing_eagerly()
