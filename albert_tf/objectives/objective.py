@@ -158,7 +158,7 @@ class Objective(abc.ABC):
                     "the model, with layer.build(shape)"
                 )
         noted = (getattr(model, "objective", None) or {}).get("objective")
-        if noted != self.name != "mlm":
+        if self.name not in ("mlm", noted):
             changed = {
                 declared.name: getattr(self, declared.name)
                 for declared in settings_of(type(self))

@@ -75,9 +75,9 @@ class Batcher:
         future: concurrent.futures.Future[list[Any]]
         future = concurrent.futures.Future()
         with self._changed:
-            # A request larger than the limit is served when nothing waits.
             if self._closed:
                 raise Overloaded("the server is shutting down")
+            # A request larger than the limit is served when nothing waits.
             full = self._num_waiting + len(items) > self._max_waiting
             if full and self._num_waiting:
                 raise Overloaded(
@@ -93,7 +93,9 @@ class Batcher:
         return future
 
     def _forget(self, request: _Request) -> None:
-        """Removes a request that still waits, as it was canceled."""
+        """Removes a request that still waits, if it was canceled."""
+        if not request.future.cancelled():
+            return
         with self._changed:
             if request in self._waiting:
                 self._waiting.remove(request)
