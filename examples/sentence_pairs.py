@@ -9,7 +9,10 @@ the pairs that are drawn are kept in memory.
 `--kind=answers` reads SQuAD's files instead of text: questions and the
 sentences with their answers. `--kind=edits` pairs sentences with edited copies
 of themselves, for `albert create-data --sentence_order=nsp`. albert_tiny_en was
-trained on both.
+trained on both. Pairs that go into pretraining must not come from documents
+that are held out for its evaluation: with the `--heldout_fraction` of `albert
+create-data` (and its `--seed` as `--heldout_seed`), these are left out. Of
+SQuAD, a document is a passage, with a sentence per line.
 """
 
 import argparse
@@ -21,8 +24,12 @@ from typing import get_args
 
 import sentencex
 
-from albert_tf.data.data_config import ReadingConfig, TextFormat
-from albert_tf.data.documents import read_corpus
+from albert_tf.data.data_config import (
+    PretrainingDataConfig,
+    ReadingConfig,
+    TextFormat,
+)
+from albert_tf.data.documents import is_heldout, read_corpus
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
@@ -79,13 +86,17 @@ def edits(document, rng):
 KINDS = {x.__name__: x for x in (neighbours, questions, openings, edits)}
 
 
-def answers(path, language):
+def answers(path, language, is_left_out):
     """Yields each question with the sentence in which its answer begins."""
     bad = BadExamples("skip")
     examples = read_squad(path, bad=bad)
     for context, asked in itertools.groupby(examples, lambda x: x.context):
+        sentences = list(sentencex.segment(language, context))
+        lines = [" ".join(sentence.split()) for sentence in sentences]
+        if is_left_out([line for line in lines if line]):
+            continue
         starts, end = [], 0
-        for sentence in sentencex.segment(language, context):
+        for sentence in sentences:
             starts.append(context.index(sentence, end))
             end = starts[-1] + len(sentence)
         for question in asked:
@@ -114,6 +125,18 @@ def parse_arguments(arguments):
     add("--min_characters", type=int, default=30, help="of a sentence")
     add("--max_characters", type=int, default=400)
     add("--seed", type=int, default=0)
+    add(
+        "--heldout_fraction",
+        type=float,
+        default=0.0,
+        help="leave out the documents that create-data holds out with this",
+    )
+    add(
+        "--heldout_seed",
+        type=int,
+        default=PretrainingDataConfig.seed,
+        help="the --seed of create-data",
+    )
     return parser.parse_args(arguments)
 
 
@@ -133,12 +156,17 @@ def read_pairs(files, given, rng):
     reading = ReadingConfig(
         text_format=given.text_format, language=given.language
     )
+
+    def is_left_out(document):
+        return is_heldout(document, given.heldout_fraction, given.heldout_seed)
+
     for path in map(str, files):
         if given.kind == "answers":
-            yield from answers(path, given.language)
+            yield from answers(path, given.language, is_left_out)
             continue
         for document in read_corpus([path], reading):
-            yield from KINDS[given.kind](document, rng)
+            if not is_left_out(document):
+                yield from KINDS[given.kind](document, rng)
 
 
 def main(arguments=None):
@@ -148,6 +176,10 @@ def main(arguments=None):
     lengths = range(given.min_characters, given.max_characters + 1)
     if given.num_pairs < 1:
         raise InputError(f"num_pairs={given.num_pairs} must be at least 1")
+    if not 0 <= given.heldout_fraction < 1:
+        raise InputError(
+            f"heldout_fraction={given.heldout_fraction} must be in [0, 1)"
+        )
     if not given.output.endswith(".tsv"):
         raise InputError(f"output={given.output}: the name must end in .tsv")
     files = find_text_files(given.input)

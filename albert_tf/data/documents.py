@@ -8,7 +8,7 @@ import hashlib
 import io
 import itertools
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sentencex
 
@@ -322,8 +322,8 @@ def make_blocks(
 
     A block has at least `block_bytes`, except for the last of its split. The
     expected share `heldout_fraction` of the documents is in the split
-    "heldout"; a hash with the `seed` chooses them, so that equal texts are in
-    the same split. The first block of each split has the number `first_index`.
+    "heldout"; see `is_heldout`. The first block of each split has the number
+    `first_index`.
 
     Yields:
       Blocks in the order in which they are filled.
@@ -339,16 +339,27 @@ def make_blocks(
         return block
 
     for document in documents:
-        text = "\n".join(document).encode()
-        heldout = uniform_hash(text, seed) < heldout_fraction
+        heldout = is_heldout(document, heldout_fraction, seed)
         split = "heldout" if heldout else "train"
         pending[split].append(document)
-        sizes[split] += len(text) + 1
+        sizes[split] += len("\n".join(document).encode()) + 1
         if sizes[split] >= block_bytes:
             yield complete(split)
     for split in pending:
         if pending[split]:
             yield complete(split)
+
+
+def is_heldout(
+    document: Sequence[str], heldout_fraction: float, seed: int
+) -> bool:
+    """Returns whether a document is held out for evaluation.
+
+    A hash of its sentences and the seed decides, so that equal documents are in
+    the same split, in whatever files they are.
+    """
+    text = "\n".join(document).encode()
+    return uniform_hash(text, seed) < heldout_fraction
 
 
 def uniform_hash(text: bytes, seed: int) -> float:

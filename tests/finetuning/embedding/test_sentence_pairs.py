@@ -7,6 +7,8 @@ import runpy
 
 import pytest
 
+from albert_tf.data.data_config import PretrainingDataConfig
+from albert_tf.data.shards import Limits, group_files, read_blocks
 from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.examples import read_embedding_examples
 from albert_tf.finetuning.examples import BadExamples
@@ -154,3 +156,62 @@ def test_answers_of_what_is_not_in_the_layout_of_squad(make, tmp_path):
     squad.write_text("[1]")
     with pytest.raises(InputError, match="train.json: neither in SQuAD's"):
         make("--kind=answers", f"--input={squad}")
+
+
+def test_documents_held_out_from_pretraining_give_no_pairs(
+    make, small_tokenizer, tmp_path
+):
+    passages = [
+        [f"Town {n} has a market.", f"Its mayor was born in {n + 1000}."]
+        for n in range(200)
+    ]
+    text, squad = tmp_path / "passages.txt", tmp_path / "squad.json"
+    text.write_text("\n\n".join(map("\n".join, passages)))
+    paragraphs = [
+        {
+            "context": " ".join(passage),
+            "qas": [
+                {
+                    "id": str(n),
+                    "question": f"What is in the town number {n}?",
+                    "answers": [
+                        {
+                            "text": "market",
+                            "answer_start": passage[0].index("market"),
+                        }
+                    ],
+                }
+            ],
+        }
+        for n, passage in enumerate(passages)
+    ]
+    article = {"title": "Towns", "paragraphs": paragraphs}
+    squad.write_text(json.dumps({"version": "1.1", "data": [article]}))
+    data = PretrainingDataConfig(
+        tokenizer=small_tokenizer,
+        input=str(text),
+        output="records",
+        heldout_fraction=0.3,
+        seed=7,
+    )
+    [group] = group_files([text], Limits())
+    heldout = {
+        sentence
+        for block in read_blocks(group, data, Limits())
+        for document in block.documents
+        for sentence in document
+        if block.split == "heldout"
+    }
+    assert 60 < len(heldout) < 180
+    for kind, path in [("neighbours", text), ("answers", squad)]:
+        flags = f"--kind={kind}", f"--input={path}"
+        found = {x for pair in make(*flags) for x in pair}
+        assert found >= {x for x in heldout if "market" in x}
+        clean = make(*flags, "--heldout_fraction=0.3", "--heldout_seed=7")
+        assert 100 < len(clean) < 180
+        assert not heldout & {x for pair in clean for x in pair}
+
+
+def test_a_share_of_all_documents_is_an_error(make):
+    with pytest.raises(InputError, match=r"heldout_fraction=1.0 must be in"):
+        make("--heldout_fraction=1")
