@@ -42,7 +42,9 @@ class EmbedFlags(TextLinesFlags):
     )
     normalize: bool = setting(True, "Scale vectors to length 1.")
     precision: Precision = setting(
-        "float32", "Precision of the computation by Keras; vectors are float32."
+        "float32",
+        "Precision of the computation, which is float32 with --runtime=onnx. "
+        "Vectors are float32.",
     )
 
 

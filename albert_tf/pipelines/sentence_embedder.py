@@ -65,12 +65,14 @@ class SentenceEmbedder(Pipeline):
         folder of sentence-transformers, and "mean" for any other model.
       normalize: whether to scale vectors to length 1.
       batch_size: batch size.
-      dtype: precision, such as "mixed_bfloat16". Vectors are always float32.
+      dtype: precision, such as "mixed_bfloat16", which ONNX Runtime does not
+        have. Vectors are always float32.
       runtime: what computes the model; see `Predictor`.
 
     Raises:
       InputError: if the checkpoint cannot be loaded, or lacks a tokenizer or,
-        with `pooling="pooler"`, a pooler.
+        with `pooling="pooler"`, a pooler; or if `runtime` does not compute in
+        `dtype`.
     """
 
     def __init__(
@@ -110,6 +112,13 @@ class SentenceEmbedder(Pipeline):
             self._max_length = self._length_of(folder)
         if pooling is None:
             pooling = sentence_transformers.default_pooling(folder)
+        policy = self._model.dtype_policy
+        is_ignored = dtype is not None and self._runtime == "onnx"
+        if is_ignored and policy.compute_dtype != "float32":
+            raise InputError(
+                f"precision {policy.name}: ONNX Runtime computes in float32; "
+                "use float32, or another runtime"
+            )
         self._pooling = pooling
         self._normalize = normalize
         self._token_weights = None

@@ -80,6 +80,14 @@ def test_openvino_computes_in_bfloat16(checkpoint):
     assert 0.99 < (exact * found).sum(axis=-1).min() <= 1.0001
 
 
+def test_onnx_runtime_does_not_compute_in_bfloat16(checkpoint):
+    pytest.importorskip("onnxruntime")
+    settings = {"runtime": "onnx", "dtype": "mixed_bfloat16"}
+    with pytest.raises(InputError, match="mixed_bfloat16: ONNX Runtime"):
+        albert_tf.SentenceEmbedder(checkpoint, **settings)
+    albert_tf.SentenceEmbedder(checkpoint, **settings | {"dtype": "float32"})
+
+
 def test_commands(make_finetuned, checkpoint, run_albert, runtime):
     def outputs(*arguments):
         done = run_albert(*arguments)
