@@ -30,7 +30,7 @@ def parse_class_weights(text: str) -> Any:
             return parse_json(text, "--class_weights")
         parts = [part.rpartition("=") for part in text.split(",")]
         if all(equals for _, equals, _ in parts):
-            return {label: float(weight) for label, _, weight in parts}
+            return {label.strip(): float(weight) for label, _, weight in parts}
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,10 @@ def count_texts(x: Any, model: str, num_texts: Sequence[int]) -> int:
                 "give single texts as a list"
             )
         count = len(x) if x and all(map(_is_texts, x)) else 0
-    elif isinstance(x, list) and not x:
-        raise InputError("no texts; give at least one, [text]")
     else:
+        is_list = isinstance(x, list) or _is_texts(x)
+        if is_list and not len(x):
+            raise InputError("no texts; give at least one, [text]")
         if isinstance(x, list) and isinstance(x[0], (list, tuple)):
             if x[0] and isinstance(x[0][0], (str, bytes)):
                 raise InputError(_nested(model, numbers))
@@ -83,11 +84,16 @@ def _is_texts(x: Any) -> bool:
         return x.dtype == tf.string
     if isinstance(x, list):
         while isinstance(x, (list, tuple)) and x:
-            x = x[0]
+            x = _first(x)
         return isinstance(x, (str, bytes))
     # NumPy's arrays and pandas's columns.
     kind = getattr(getattr(x, "dtype", None), "kind", "")
     return kind in ("U", "S", "O", "T")
+
+
+def _first(values: Iterable[Any]) -> Any:
+    """Returns the first value that is not missing: None, or NaN in pandas."""
+    return next((x for x in values if x is not None and x == x), None)
 
 
 def as_strings(texts: Any, rank: int = 1) -> list[Any]:
@@ -117,19 +123,3 @@ def as_strings(texts: Any, rank: int = 1) -> list[Any]:
             raise InputError(f"text {number}, {shown(text)}, must be a string")
         strings.append(str(text))
     return strings
-
-
-def with_label_ids(
-    data: tf.data.Dataset, ids_of: Callable[[tf.Tensor], tf.Tensor]
-) -> tf.data.Dataset:
-    """Returns a dataset of inputs with ids for the names of labels."""
-    spec = data.element_spec
-    if not isinstance(spec, tuple) or len(spec) < 2:
-        return data
-    if getattr(spec[1], "dtype", None) != tf.string:
-        return data
-    if not spec[1].shape.rank:
-        raise InputError(
-            "labels that are names need batches; use Dataset.batch"
-        )
-    return data.map(lambda x, y, *weights: (x, ids_of(y), *weights))

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.finetuning.given_labels import check_class_ids
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.input_files import shown
 from albert_tf.layers.core import dense
@@ -117,7 +118,21 @@ class LabelHeadModel(HeadModel):
                 names = head.labels or ()
                 is_unique = len({*names}) == len(names)
                 decided["labels"] = head.labels if is_unique else None
+                cls._check_order(given.get("labels"), decided["labels"])
         return decided
+
+    @staticmethod
+    def _check_order(
+        given: Sequence[str] | None, labels: Sequence[str] | None
+    ) -> None:
+        """Checks that labels do not give the outputs of others new names."""
+        if not given or not labels or [*given] == [*labels]:
+            return
+        if sorted(map(str, given)) == sorted(labels):
+            raise InputError(
+                f"labels={given!r}: the head was trained with the order "
+                f"{', '.join(labels)}; give that or none, or new_head=True"
+            )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `from_config`."""
@@ -173,10 +188,13 @@ class LabelHeadModel(HeadModel):
             if tf.is_symbolic_tensor(y):
                 return self._label_ids_in_graph(y)
             names = y.numpy().tolist()
-        if not isinstance(names, (list, tuple)) or not names:
+        is_list = isinstance(names, (list, tuple))
+        if not is_list or not any(isinstance(x, (str, bytes)) for x in names):
+            if is_list and getattr(y, "dtype", object) == object:
+                y = np.asarray(names)
+            if self.num_labels > 1:
+                check_class_ids(y, self.num_labels, self.loss)
             return y
-        if not isinstance(names[0], (str, bytes)):
-            return np.asarray(y) if isinstance(y, (list, tuple)) else y
         ids = self._ids_of_names
         names = [x.decode() if isinstance(x, bytes) else x for x in names]
         for number, name in enumerate(names):

@@ -253,7 +253,7 @@ class Predictor:
         self.task_type = task_types[0]
         if len(task_types) > 1:
             self.task_type = make_task_type(
-                _ensemble_config([each.task_config for each in task_types]),
+                _ensemble_config(task_types),
                 task_types[0].tokenizer,
             )
 
@@ -351,12 +351,16 @@ class Predictor:
         yield from map(self.predict_examples, batched(examples, size))
 
 
-def _ensemble_config(members: Sequence[TaskConfig]) -> TaskConfig:
+def _ensemble_config(members: Sequence[TaskType]) -> TaskConfig:
     """Returns the first task, with the mean of numbers that differ."""
-    means = {}
-    for name in members[0].settings:
-        values = [x.settings.get(name) for x in members]
+    first, means = members[0].task_config, {}
+    for name, default in first.settings.items():
+        # A setting that is None may have a value that the task type chooses.
+        values = [
+            getattr(x, name, x.task_config.settings.get(name, default))
+            for x in members
+        ]
         numbers = [x for x in values if isinstance(x, float)]
         if len(numbers) == len(values) and len(set(numbers)) > 1:
             means[name] = statistics.fmean(numbers)
-    return members[0].with_settings(means)
+    return first.with_settings(means)

@@ -111,8 +111,8 @@ def with_metrics(task_config: TaskConfig, metrics: Sequence[str]) -> TaskConfig:
         check_metric_names(metrics, known)
     if not cls.custom_metrics:
         raise InputError(
-            f"metrics={','.join(metrics)}: those of the task "
-            f"{task_config.name} are {', '.join(task_config.metrics)}"
+            f"metrics={','.join(metrics)}: the task {task_config.name} "
+            f"always has {', '.join(task_config.metrics)}"
         )
     return dataclasses.replace(task_config, metrics=tuple(metrics))
 

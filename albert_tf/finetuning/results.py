@@ -179,12 +179,14 @@ class Reference:
 
     Attributes:
       num_examples: number of examples that were scored.
+      num_scored: number of predictions for them; see `TaskType.num_scored`.
       selection: see `DevSet`.
       baselines, perfect_score, lower_is_better: see `TaskType`.
     """
 
     baselines: Baselines = dataclasses.field(default_factory=dict)
     num_examples: int = 0
+    num_scored: int = 0
     selection: str = "whole"
     perfect_score: float = 1.0
     lower_is_better: Sequence[str] = ()
@@ -202,7 +204,7 @@ class Reference:
         if metric not in scores:
             return ""
         trivial = scores[metric] if math.isfinite(scores[metric]) else 0.0
-        error = self.perfect_score / 2 / math.sqrt(self.num_examples)
+        error = self.perfect_score / 2 / math.sqrt(self.num_scored)
         if lower_is_better(metric, self.lower_is_better):
             score, trivial = -score, -trivial
         if math.isfinite(score) and score > trivial + error:

@@ -289,6 +289,7 @@ def run_summary(run: FinetuneRun, model: AlbertModel) -> dict[str, str]:
     """Describes model, data and training: heading -> text."""
     config, task_config = run.config, run.task_type.task_config
     features = run.data.train
+    kind = run.task_type.describe_examples(features)
     lengths, dev = features.lengths, run.dev
     scored = "none to score on"
     if dev:
@@ -309,7 +310,7 @@ def run_summary(run: FinetuneRun, model: AlbertModel) -> dict[str, str]:
         "task": task,
         "model": f"{model.count_params():,} parameters, from "
         f"{os.fspath(config.init_from)}",
-        "examples": f"{features.num_examples:,} to train on, {scored}; "
+        "examples": f"{features.num_examples:,} {kind} to train on, {scored}; "
         f"{lengths.mean():.0f} tokens per sequence, {lengths.max()} at most "
         f"(limit {run.task_type.max_seq_length})",
         "training": f"{counted(config.num_train_steps, 'step')} of "

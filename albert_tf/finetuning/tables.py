@@ -292,14 +292,19 @@ def _json_rows(
                 f"{path}: column {column} of JSON lines must be given by its "
                 "key"
             )
+    missing: set[str | int] | None = None  # Keys that the first object lacks.
     for line, value in json_lines(path, bad):
         if value is None:
             yield line, None
             continue
-        missing = {x for x in optional if columns[x] not in value}
-        columns = {x: columns[x] for x in columns if x not in missing}
-        optional = ()
+        if missing is None:
+            missing = {columns[x] for x in optional} - value.keys()
+            columns = {x: k for x, k in columns.items() if k not in missing}
         cells, problem = _json_cells(value, columns)
+        if added := missing & value.keys():
+            cells = None
+            problem = f"the object has the key {min(map(str, added))!r}, which "
+            problem += "the first one lacks"
         if problem:
             bad.report(f"{path}:{line}", f"{problem}; fix the line")
         yield line, cells

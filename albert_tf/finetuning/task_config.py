@@ -172,6 +172,16 @@ class TaskConfig:
         tuned = {n: scores[n] for n in self.settings if n in scores}
         return self.with_settings(tuned)
 
+    def without_scores(self) -> TaskConfig:
+        """Returns the task of a model that is trained further.
+
+        It has no scores, and no settings that were tuned for them.
+        """
+        tuned = {n: None for n in self.settings if n in self.scores}
+        return dataclasses.replace(
+            self.with_settings(tuned), scores={}, baselines={}
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the configuration as JSON values."""
         return json.loads(json.dumps(dataclasses.asdict(self)))

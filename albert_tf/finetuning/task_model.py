@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.given_labels import with_label_ids
 from albert_tf.finetuning.given_texts import (
     as_lists,
     as_strings,
     count_texts,
-    with_label_ids,
 )
 from albert_tf.finetuning.serving import Preprocessor, text_sequences
 from albert_tf.finetuning.task_config import TaskConfig
@@ -203,13 +203,11 @@ class TaskModel(AlbertModel):
     def _training_arrays(self, x, y, sample_weight, batch_size, validation):
         """Sets the task to train for; returns arguments of Keras's `fit`."""
         count = self._num_texts(x)
+        if self.task_config is not None:
+            # The scores are those of the old weights.
+            self.task_config = self.task_config.without_scores()
         if count:
             self.task_config = self._task(count)
-        elif self.task_config is not None:
-            # The scores are those of the old weights.
-            self.task_config = dataclasses.replace(
-                self.task_config, scores={}, baselines={}
-            )
         arrays = self._arrays(x, y, sample_weight, batch_size)
         if count and y is None and not isinstance(x, tf.data.Dataset):
             raise InputError(
@@ -308,9 +306,7 @@ class TaskModel(AlbertModel):
     def _task(self, num_texts: int) -> TaskConfig:
         """Returns the task to train for."""
         task = self.task_config or self.TASK
-        return dataclasses.replace(
-            task, settings=self._settings, scores={}, baselines={}
-        )
+        return dataclasses.replace(task, settings=self._settings)
 
     def _check_texts(self, num_texts: int) -> Tokenizer:
         """Checks that the model takes such texts; returns its tokenizer."""

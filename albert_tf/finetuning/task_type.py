@@ -201,6 +201,10 @@ class TaskType(abc.ABC):
             task's.
         """
 
+    def describe_examples(self, features: Features) -> str:
+        """Returns what the examples of training features are called."""
+        return "examples"
+
     # Model and loss.
 
     @property
@@ -315,6 +319,10 @@ class TaskType(abc.ABC):
     def metrics_for(self, examples: Sequence[Any]) -> Sequence[str]:
         """Returns the metrics to score labelled examples by: the task's."""
         return self.task_config.metrics
+
+    def num_scored(self, examples: Sequence[Any]) -> int:
+        """Returns how many predictions the scores of examples are means of."""
+        return len(examples)
 
     def check_scores(self, examples: Sequence[Any]) -> None:
         """Checks before training that predictions of examples can be scored.

@@ -185,6 +185,7 @@ def _reference(run: FinetuneRun) -> Reference:
     return Reference(
         baselines=run.baselines,
         num_examples=len(run.dev.scored) if run.dev else 0,
+        num_scored=run.task_type.num_scored(run.dev.scored) if run.dev else 0,
         selection=run.config.dev_selection,
         perfect_score=run.task_type.perfect_score,
         lower_is_better=run.task_type.lower_is_better,

@@ -40,6 +40,13 @@ from albert_tf.training.workers import is_chief, on_chief
 
 LOCK = ".lock"
 
+# Digests that are settings of fine-tuning -> what they are digests of.
+_FILES = {
+    "data.files": "training files",
+    "data.dev_files": "development files",
+}
+_LONGEST = 300  # characters of two values that are shown
+
 _logger = logging.getLogger(__name__)
 
 
@@ -132,13 +139,14 @@ class RunFolder:
             raise InputError(
                 f"{self.path} holds a {kind} run; choose another folder"
             )
-        for name in sorted((old.keys() | new.keys()) - set(self.may_change)):
+        names = (old.keys() | new.keys()) - set(self.may_change)
+        # Of two differences, other data is the one to know of.
+        for name in sorted(names, key=lambda name: (name != "data", name)):
             if old.get(name) != new.get(name):
+                problem = _difference(name, old.get(name), new.get(name))
                 raise InputError(
-                    f"{self.path} holds a run with {name}="
-                    f"{json.dumps(old.get(name))}, not "
-                    f"{json.dumps(new.get(name))}; use that value to resume "
-                    "it, or another folder"
+                    f"{self.path} holds a run {problem} to resume it, or "
+                    "another folder"
                 )
 
     def _write_record(self, record: Mapping[str, Any]) -> None:
@@ -158,6 +166,20 @@ class RunFolder:
         first = {*self.files, *self._old.get("files", ()), FILE, LOCK}
         empty = {CHECKPOINTS, METRICS, TENSORBOARD}
         return bool(_names(self.path) - first - empty)
+
+
+def _difference(name: str, old: Any, new: Any) -> str:
+    """Returns how a setting differs, within dicts, and what to use."""
+    while isinstance(old, dict) and isinstance(new, dict):
+        keys = old.keys() | new.keys()
+        key = min(key for key in keys if old.get(key) != new.get(key))
+        name, old, new = f"{name}.{key}", old.get(key), new.get(key)
+    if name in _FILES:
+        return f"on other {_FILES[name]}; use the same"
+    old, new = (json.dumps(value) for value in (old, new))
+    if len(old) + len(new) > _LONGEST:
+        return f"with another {name}; use the same"
+    return f"with {name}={old}, not {new}; use that value"
 
 
 @contextlib.contextmanager

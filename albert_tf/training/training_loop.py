@@ -266,9 +266,10 @@ class TrainingLoop:
         self.budget.add_evaluation(time.monotonic() - began)
         if evaluation:
             self.log.report(step, "eval", evaluation)
-        self.callbacks.end_epoch(step, evaluation)
         if best:
             if not saved:
                 self._save(step)
             self.evaluations.keep(best)
+        # Last: the weights are kept even if a callback fails.
+        self.callbacks.end_epoch(step, evaluation)
         return evaluation

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning import evaluate
+from albert_tf.finetuning import evaluate, predictor
 from albert_tf.finetuning.question_answering.answers import (
     QuestionScores,
     combine_scores,
@@ -70,3 +70,17 @@ def test_gains_over_the_best_and_the_mean():
         "accuracy 1.0000: +0.2500 against the best and +0.3333 against the "
         "mean of its 3 members (0.7500, 0.7500, 0.5000)"
     )
+
+
+def test_a_threshold_that_was_not_tuned_counts_as_its_default():
+    task = known_task("squad2.0")
+    members = [
+        make_task_type(task.with_settings({"null_threshold": x}))
+        for x in (-1.5, None)
+    ]
+    for order in (members, members[::-1]):
+        averaged = predictor._ensemble_config(order)
+        assert averaged.settings["null_threshold"] == -0.75
+    one = known_task("squad1.1")
+    averaged = predictor._ensemble_config([make_task_type(one)] * 2)
+    assert averaged.settings == one.settings

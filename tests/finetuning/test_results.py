@@ -74,7 +74,8 @@ REFERENCE = Reference(
         "most frequent label": {"accuracy": 0.6, "loss": 0.67},
         "bag of words": {"accuracy": 0.8},
     },
-    num_examples=100,  # A standard error of at most 0.05.
+    num_examples=100,
+    num_scored=100,  # A standard error of at most 0.05.
 )
 
 
@@ -128,6 +129,7 @@ def test_the_lowest_error_is_the_best():
     reference = Reference(
         baselines={"mean label": {"rmse": 2.0}},
         num_examples=100,
+        num_scored=100,
         perfect_score=0.0,
         lower_is_better=("rmse",),
     )
@@ -158,6 +160,7 @@ def test_undefined_baselines_count_as_zero():
     reference = Reference(
         baselines={"mean label": {"pearson": float("nan"), "loss": 2.0}},
         num_examples=100,
+        num_scored=100,
     )
     assert reference.warning("pearson", 0.04)
     assert not reference.warning("pearson", 0.06)
@@ -165,6 +168,7 @@ def test_undefined_baselines_count_as_zero():
     reference = Reference(
         baselines={"no answer": {"f1": 50.0}},
         num_examples=100,
+        num_scored=100,
         perfect_score=100.0,
     )
     assert reference.warning("f1", 54.0)

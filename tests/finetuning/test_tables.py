@@ -376,3 +376,20 @@ def test_the_name_says_the_format():
     for name in ("x.json", "x.csv.gz", "x.xlsx"):
         with pytest.raises(InputError, match="no format has the extension"):
             output_format(name, None, "tsv")
+
+
+def test_a_key_that_the_first_object_lacks(tmp_path):
+    """It would change what the file is read as."""
+    columns = {"text": "text", "id": "id"}
+    path = write(
+        tmp_path / "a.jsonl",
+        '{"text": "x"}\n{"text": "y", "id": "7"}\n{"text": "z"}\n',
+    )
+    with pytest.raises(
+        InputError, match="jsonl:2: the object has the key 'id'"
+    ):
+        list(read_rows(path, columns, optional=("id",), bad=BadExamples()))
+    bad = BadExamples("skip")
+    rows = read_rows(path, columns, optional=("id",), bad=bad)
+    assert [row.cells for row in rows] == [{"text": "x"}, {"text": "z"}]
+    assert bad.counted == 1

@@ -3,6 +3,7 @@
 tests/finetuning/text_classification/test_text_model.py has more forms of them.
 """
 
+import dataclasses
 import json
 import tarfile
 
@@ -438,6 +439,16 @@ def test_a_saved_model_is_a_fine_tuned_one(make, name, tmp_path):
         ("answers", (["a"], ["b"]), (["", [0]]), "must be a tuple"),
         ("answers", (["a"], ["b"]), ([""], [0]), "requires head='joint'"),
         ("pairs", (["a"], ["b", "c"]), [1.0], "1 and 2 texts must be as many"),
+        ("classes", ["a", "b"], [0, 2], r"label 2, at index 1, .* \[0, 2\)"),
+        ("classes", ["a"], [-1], "label -1, at index 0, must be an integer"),
+        ("classes", ["a", "b"], np.array([0.0, np.nan]), "label nan, at in"),
+        ("classes", ["a", "b"], np.array([1, 0.5]), "label 0.5, at index 1"),
+        ("classes", ["a", "b"], [0, "good"], "label 0 of text 0 is not one of"),
+        ("classes", ["a", "b"], [None, "good"], "label None of text 0 is not"),
+        ("words", ["a b"], [[0, 7]], "label 7, at index 1, must be an integer"),
+        ("choices", (["a"], ["b"], [["c", "d"]]), [2], "label 2, at index 0"),
+        ("classes", [None, "b"], [0, 1], "text 0, None, must be a string"),
+        ("classes", np.array([], str), [], "no texts; give at least one"),
     ],
 )
 def test_invalid_arguments(make, name, x, y, message):
@@ -495,3 +506,56 @@ def test_a_lower_length_leaves_room_for_all_texts(make, name, tmp_path):
     model.fit(x, y, verbose=0)
     model.save_pretrained(tmp_path / "model")
     assert Predictor(tmp_path / "model")(MODELS[name][-1])
+
+
+def test_ids_of_classes_that_the_loss_ignores(make):
+    model, x, _ = make("classes")
+    ignore = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, ignore_class=-1
+    )
+    model.compile("sgd", ignore)
+    model.fit(x, [-1, 1], verbose=0)
+    # Other losses may give numbers another meaning.
+    model.compile("sgd", lambda y, logits: keras.ops.mean(logits) * y[0])
+    model.fit(x, [-100, 7], verbose=0)
+
+
+def test_ids_of_classes_in_an_array_of_objects(make):
+    model, x, _ = make("classes")
+    model.fit(x, np.array([0, 1], object), verbose=0)
+
+
+def test_no_texts_in_an_array(make):
+    model, _, _ = make("classes")
+    for texts in ([], np.array([], object), np.array([], str)):
+        with pytest.raises(InputError, match="no texts; give at least one"):
+            model.predict(texts)
+
+
+def test_a_threshold_is_that_of_the_weights_it_was_tuned_for(make):
+    model, x, y = make("joint answers")
+    model.fit(x, y, verbose=0)
+    model.task_config = dataclasses.replace(
+        model.task_config.with_settings({"null_threshold": -1.5}),
+        scores={"f1": 50.0, "null_threshold": -1.5},
+    )
+    model.fit(x, y, verbose=0)
+    assert model.task_config.settings["null_threshold"] is None
+    assert not model.task_config.scores
+
+
+def test_a_trained_head_keeps_the_order_of_its_labels(make, tmp_path):
+    model, x, y = make("classes")
+    model.fit(x, y, verbose=0)
+    model.save_pretrained(tmp_path / "model")
+
+    def load(labels, **arguments):
+        return AlbertClassifier.from_pretrained(
+            tmp_path / "model", num_labels=2, labels=labels, **arguments
+        ).labels
+
+    with pytest.raises(InputError, match="trained with the order bad, good;"):
+        load(["good", "bad"])
+    assert load(["bad", "good"]) == ("bad", "good")
+    assert load(["no", "yes"]) == ("no", "yes")  # other names for them
+    assert load(["good", "bad"], new_head=True) == ("good", "bad")

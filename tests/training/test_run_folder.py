@@ -210,3 +210,31 @@ def test_unwritable_lock_is_an_input_error():
         path = pathlib.Path("/nothing")
     with pytest.raises(InputError, match="cannot be written"):
         claim(path)
+
+
+def test_differences_within_settings_are_named(tmp_path):
+    path = tmp_path / "run"
+    data = {"task": "text", "files": ["a1"], "dev_files": ["b2"], "labels": []}
+    model = {"hidden_size": 8}
+    settings = SETTINGS | {"data": data, "model": model, "best_metric": "f1"}
+
+    def message(**changed):
+        with pytest.raises(InputError) as error:
+            claim(path, settings | changed)
+        return str(error.value)
+
+    claim(path, settings)
+    (path / "metrics.jsonl").write_text("{}\n")
+    other_dev = data | {"dev_files": []}
+    # Not of the metric, which follows from the data.
+    found = message(data=other_dev, best_metric="")
+    assert "holds a run on other development files; use the same" in found
+    assert "on other training files" in message(data=data | {"files": ["c"]})
+    assert 'with data.task="text", not "b"' in message(
+        data=data | {"task": "b"}
+    )
+    assert "with model.hidden_size=8, not 9" in message(
+        model={"hidden_size": 9}
+    )
+    long = data | {"labels": ["a long label"] * 99}
+    assert "with another data.labels; use the same" in message(data=long)

@@ -29,6 +29,8 @@ EMBEDDING = TaskConfig(
 _TRIPLET = ("anchor", "positive", "negative")
 _SCORED = ("sentence1", "sentence2")
 _SCORE = "score"
+# What other libraries call scores.
+_OTHER_SCORES = ("label", "similarity", "similarity_score")
 _LAYOUTS = (
     "anchor, positive and optionally negative; or sentence1, sentence2 and "
     "optionally score"
@@ -118,10 +120,16 @@ def _read_table(
     path: str | os.PathLike[str], bad: BadExamples, labelled: bool
 ) -> _Rows:
     """Yields the number, location, texts and score of each row of a table."""
-    names = (*_TRIPLET, *_SCORED, _SCORE)
+    names = (*_TRIPLET, *_SCORED, _SCORE, *_OTHER_SCORES)
     columns: Mapping[str, str | int] = {name: name for name in names}
     for row in read_rows(path, columns, optional=names, bad=bad):
-        found = set(row.cells)
+        found = row.cells.keys() - {*_OTHER_SCORES}
+        others = row.cells.keys() - found
+        if labelled and others and {*_SCORED} == found:
+            raise InputError(
+                f"{path}: has the column {min(others)}; call it {_SCORE} to "
+                "train on it, or remove it to train on pairs of similar texts"
+            )
         if {*_TRIPLET[:2]} <= found and found.isdisjoint((*_SCORED, _SCORE)):
             texts = tuple(row.cells[x] for x in _TRIPLET if x in found)
         elif {*_SCORED} <= found and found.isdisjoint(_TRIPLET):

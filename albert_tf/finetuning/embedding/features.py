@@ -27,7 +27,8 @@ TEXT_HASHES = "text_hashes"
 # Number of examples that are tokenized at a time.
 _CHUNK = 4096
 
-_KINDS = {
+# Number of texts, and whether they have scores -> what examples are.
+KINDS = {
     (1, False): "texts",
     (2, False): "pairs",
     (3, False): "triplets",
@@ -75,8 +76,8 @@ def training_features(
             labels.append(example.label)
             if kinds[-1] != kinds[0]:
                 raise InputError(
-                    f"{example.location}: {_KINDS[kinds[-1]]}, but the "
-                    f"examples before it are {_KINDS[kinds[0]]}; train on one "
+                    f"{example.location}: {KINDS[kinds[-1]]}, but the "
+                    f"examples before it are {KINDS[kinds[0]]}; train on one "
                     "kind at a time"
                 )
             yield example

@@ -68,6 +68,13 @@ class Embedding(TaskType):
             examples, self.tokenizer, max_seq_length=self.max_seq_length
         )
 
+    def describe_examples(self, features):
+        """Returns "pairs", "pairs with scores", "triplets" or "texts"."""
+        from albert_tf.finetuning.embedding.features import KINDS
+
+        has_scores = "labels" in features.columns
+        return KINDS[features.sequences_per_example, has_scores]
+
     # Model and loss.
 
     def prepare_model(self, model, features, micro_batch_size):

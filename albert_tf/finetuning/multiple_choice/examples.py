@@ -7,6 +7,7 @@ import itertools
 import os
 import pathlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -177,10 +178,11 @@ def race_examples(
         questions with RACE's keys.
       bad, labelled: see `read_race`.
     """
+    numbers: Counter[str] = Counter()
     questions = (
         question
         for location, folder, passage in passages
-        for question in _questions_of_race(location, folder, passage)
+        for question in _questions_of_race(location, folder, passage, numbers)
     )
     return _checked(
         questions, source, len(_LETTERS), bad=bad, labelled=labelled
@@ -229,9 +231,16 @@ def _lines(
 
 
 def _questions_of_race(
-    location: str, folder: str | None, passage: Mapping[str, Any]
+    location: str,
+    folder: str | None,
+    passage: Mapping[str, Any],
+    numbers: Counter[str],
 ) -> Iterator[_Question]:
-    """Yields the questions of a passage, or a single question."""
+    """Yields the questions of a passage, or a single question.
+
+    A single question is numbered by those of its passage before it, which
+    `numbers` counts by the passage's id, unless it has a `question_id`.
+    """
     name = passage.get("id", passage.get("example_id", "without id"))
     if "questions" in passage:
         lists = [passage.get(x) for x in ("questions", "options", "answers")]
@@ -239,7 +248,8 @@ def _questions_of_race(
         rows = itertools.zip_longest(range(len(lists[0])), *lists)
     else:
         keys = ("question", "options", "answer")
-        number = passage.get("question_id", 0)
+        number = passage.get("question_id", numbers[str(name)])
+        numbers[str(name)] += 1
         rows = [(number, *(passage.get(key) for key in keys))]
     for number, question, options, answer in rows:
         if number is None:  # There are more options or answers than questions.

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from albert_tf.finetuning.given_labels import check_class_ids
 from albert_tf.finetuning.head_model import HeadModel
 from albert_tf.finetuning.multiple_choice.examples import RACE
 from albert_tf.finetuning.multiple_choice.features import choice_sequences
@@ -78,6 +79,8 @@ class AlbertMultipleChoice(HeadModel):
     def _sequences(self, preprocessor, texts, y, sample_weight, multiple=1):
         contexts, questions, options = texts
         options = tf.convert_to_tensor(options)
+        if tf.executing_eagerly() and y is not None:
+            check_class_ids(y, options.shape[1], self.loss)
         shape = tf.shape(options)
         rows = tf.repeat(tf.range(shape[0]), shape[1])
         sequences = choice_sequences(

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.library_datasets import (
-    DatasetRows,
-    field,
-    numbered_rows,
-)
+from albert_tf.finetuning.library_datasets import numbered_rows
 from albert_tf.finetuning.multiple_choice.examples import (
     DEFAULT_SETTINGS,
     DREAM,
@@ -70,7 +65,7 @@ class MultipleChoice(TaskType):
             passages = (
                 (location, group, row)
                 for group, dataset in zip(GROUPS, source, strict=True)
-                for location, row in _race_rows(dataset)
+                for location, row in numbered_rows(dataset)
             )
             return race_examples(passages, "race", bad=bad, labelled=labelled)
         readers = {"race": read_race, "dream": read_dream}
@@ -210,12 +205,3 @@ class MultipleChoice(TaskType):
             "probabilities": tf.nn.softmax(logits),
             "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
         }
-
-
-def _race_rows(dataset: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields locations and rows, and numbers the questions of each passage."""
-    questions: Counter[str] = Counter()
-    for location, row in numbered_rows(dataset):
-        name = field(dataset, row, "example_id")
-        yield location, {"question_id": questions[name], **row}
-        questions[name] += 1

@@ -248,6 +248,10 @@ def _answers(
         value = value if isinstance(value, dict) else {}
         text: Any = value.get("text")
         offset = value.get("answer_start")
+        if isinstance(offset, float) and offset.is_integer():
+            offset = int(offset)  # Written by pandas.
+        if offset is not None and not isinstance(offset, int):
+            return (), f"answer_start={shown(offset)} is not an integer"
         if problem := text_problem(text):
             return (), f"an answer {problem}"
         start = _find_answer(text, offset, context, repair_offsets)
@@ -267,8 +271,6 @@ def _find_answer(
     """Returns the start of an answer; -1 if it is not at its offset."""
     if start is None:
         return context.find(text)
-    if not isinstance(start, int):
-        return -1
     if start >= 0 and context.startswith(text, start):
         return start
     if not repair_offsets:

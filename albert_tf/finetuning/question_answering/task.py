@@ -85,7 +85,20 @@ class QuestionAnswering(TaskType):
         needs["repair_offsets"] = (
             self.task_config.source.get("reader") == "cmrc"
         )
-        return read_squad(source, bad=bad, **needs)
+        return self._checked(read_squad(source, bad=bad, **needs), bad)
+
+    def _checked(self, examples, bad):
+        """Yields examples; without an answer, only where the task has them."""
+        for example in examples:
+            if example.is_impossible and not self._impossible:
+                bad.report(
+                    example.location,
+                    "is_impossible, but all questions of the task "
+                    f"{self.task_config.name} have an answer; use squad2.0, "
+                    "or remove the question",
+                )
+            else:
+                yield example
 
     def example(self, texts, id, location):
         """Makes an example from `question` and `context`."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.given_labels import name_of_loss
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 from albert_tf.finetuning.task_config import TaskConfig
@@ -31,13 +29,6 @@ _LOSSES_OF_ONE = (
 )
 
 
-def _name_of_loss(loss: Any) -> str:
-    """Returns the name of the function of a loss that `compile` takes."""
-    if isinstance(loss, (str, type)):
-        loss = keras.losses.get(loss)
-    return getattr(getattr(loss, "fn", loss), "__name__", "")
-
-
 class TextModel(LabelHeadModel):
     """A `LabelHeadModel` of texts, or pairs: a tuple `(first, second)`.
 
@@ -56,7 +47,7 @@ class TextModel(LabelHeadModel):
         return {} if self.TASK_HEAD == "cls" else {"head": self.TASK_HEAD}
 
     def _training_arrays(self, x, y, sample_weight, batch_size, validation):
-        loss = _name_of_loss(self.loss)
+        loss = name_of_loss(self.loss)
         if loss in _LOSSES_OF_EACH:
             self.multi_label = True
         elif loss in _LOSSES_OF_ONE:
@@ -75,7 +66,7 @@ class TextModel(LabelHeadModel):
             and pairs == (old.source.get("pair") is not None)
             and is_number == (old.labels is None)
         ):
-            return dataclasses.replace(old, scores={}, baselines={})
+            return old
         task = TextTask(
             name="text",
             labels=None if is_number else self.label_names,

@@ -91,6 +91,10 @@ class TokenClassification(TaskType):
             for positions in features.metadata
         ]
 
+    def num_scored(self, examples):
+        """Returns the number of words."""
+        return sum(len(example.words) for example in examples)
+
     def scores(self, examples, predictions):
         """Returns the task's metrics, and the mean cross-entropy of words."""
         label_ids = {label: i for i, label in enumerate(self.labels)}

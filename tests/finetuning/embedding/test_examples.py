@@ -70,6 +70,7 @@ def test_the_header_tells_the_kind_of_a_table(
         ("anchor\tnegative\n1\t2\n", "has anchor, negative of the columns"),
         ("anchor\tpositive\tscore\n1\t2\t3\n", "has anchor, positive, score"),
         ("sentence1\tscore\n1\t2\n", "has score, sentence1 of the columns"),
+        ("sentence1\tsentence2\tlabel\n1\t2\t3\n", "the column label; call it"),
     ],
 )
 def test_other_tables_are_refused(tmp_path, text, problem):
@@ -101,3 +102,12 @@ def test_bad_rows(tmp_path, text, problem):
 def test_a_file_without_texts_is_refused(tmp_path):
     with pytest.raises(InputError, match="the file has no texts; give"):
         read(tmp_path / "empty.txt", "\n \n")
+
+
+def test_labels_beside_scores_or_without_training_are_not_read(tmp_path):
+    text = "sentence1\tsentence2\tlabel\tscore\nA plane.\tAn air plane.\tx\t1\n"
+    found, _ = read(tmp_path / "a.tsv", text)
+    assert found == [("0", TEXTS[:2], 1.0)]
+    text = "sentence1\tsentence2\tlabel\nA plane.\tAn air plane.\tx\n"
+    found, _ = read(tmp_path / "a.tsv", text, labelled=False)
+    assert found == [("0", TEXTS[:2], None)]

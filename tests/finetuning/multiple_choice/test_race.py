@@ -98,6 +98,14 @@ def test_json_lines_of_questions(tmp_path):
         ("high5.txt-2", "high", 2),
         ("middle6.txt-0", "middle", 2),
     ]
+    # Without numbers, as in Hugging Face's dataset.
+    lines = [{**lines[n], "question": "When?"} for n in (0, 1, 0, 0)]
+    for line in lines:
+        del line["question_id"]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    examples, _ = read(path)
+    ids = [f"high5.txt-{n}" for n in range(3)]
+    assert [x.id for x in examples] == [ids[0], "middle6.txt-0", *ids[1:]]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
     read_squad,
 )
+from albert_tf.finetuning.registry import known_task, make_task_type
 
 CONTEXT = "Bach was born in Eisenach. Bach died in Leipzig."
 
@@ -98,7 +99,7 @@ def test_unlabelled(tmp_path):
         (question("b", [("Haydn", 0)]), "at character 0; it does not occur"),
         (
             question("b", [("Bach", "0")]),
-            "answer 'Bach' is not in .* character 0",
+            "answer_start='0' is not an integer",
         ),
     ],
 )
@@ -242,3 +243,29 @@ def test_cmrc_trial(shared):
     # Of its 1002 questions two have no text.
     problems = collections.Counter(x.split(": ", 1)[1] for x in bad.lines)
     assert problems == {"question is empty": 2}
+
+
+def test_offsets_may_be_whole_numbers_with_a_point(tmp_path):
+    path = write(tmp_path / "a.json", question("a", [("Bach", 0.0)]))
+    [example], _ = read(path)
+    assert example.answers == (Answer(text="Bach", start=0),)
+
+
+def test_questions_without_an_answer_need_a_task_that_has_them(tmp_path):
+    path = write(
+        tmp_path / "a.json",
+        question("a", [("Bach", 0)]),
+        question("b", [], is_impossible=True),
+    )
+
+    def ids(task, policy="stop"):
+        task_type = make_task_type(known_task(task))
+        examples = task_type.read_examples(
+            path, bad=BadExamples(policy), labelled=True, training=True
+        )
+        return [example.id for example in examples]
+
+    assert ids("squad2.0") == ["a", "b"]
+    assert ids("squad1.1", "skip") == ["a"]
+    with pytest.raises(InputError, match="b: is_impossible, but .* squad2.0"):
+        ids("squad1.1")
