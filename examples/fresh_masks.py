@@ -51,7 +51,9 @@ class FreshMasks(MaskedLanguageModeling):
 
     Whole words are masked, each together with the next one with a probability
     of 0.4: 1.6 words at a time on average, as with the up to three words of
-    `create-data`. 80 % of the tokens become [MASK], 10 % a random piece.
+    `create-data`. The last word of a row may be cut, so that its number of
+    predictions is known before the draw. 80 % of the tokens become [MASK], 10 %
+    a random piece.
 
     Half of the pairs get the label 1. Their segments are swapped or, in half of
     the short pairs, the second one is replaced by that of another example.
@@ -70,9 +72,19 @@ class FreshMasks(MaskedLanguageModeling):
         super().__post_init__()
         if not self.vocabulary:
             raise InputError(f"objective={self.name}: vocabulary=FOLDER")
+        if self.pair_task == "nsp":  # The text of their order is not known.
+            raise InputError(
+                f"objective={self.name}: draws pairs from records of segments "
+                "in their order; create them with --sentence_order=sop or none"
+            )
 
     def weights(self, batch):
         """Returns the weights of the masked tokens, and of the pairs."""
+        if "sequence_ids" in batch:
+            raise InputError(
+                f"objective={self.name}: records have several sequences; "
+                "create them with --nopack"
+            )
         lengths = ops.sum(ops.cast(batch["input_mask"], "float32"), axis=1)
         quotas = ops.maximum(1.0, ops.round(lengths * self.masked_lm_prob))
         picks = ops.arange(batch["masked_lm_ids"].shape[1], dtype="float32")
@@ -119,6 +131,7 @@ class FreshMasks(MaskedLanguageModeling):
         short = self.partner_length * length
         is_random = (
             is_pair
+            & (rows > 1)  # else, the partner is the pair itself
             & ops.roll(is_pair, 1)
             & (draws[0] < 0.5)
             & (draws[1] < 0.5)

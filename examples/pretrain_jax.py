@@ -7,8 +7,7 @@
 
 It trains the objectives of albert_tf on the examples of `albert pretrain` with
 the same seed, in the same order, and with the same optimizer. Repeating the
-command resumes. `run/model` is a checkpoint that `albert pretrain --init_from`,
-`evaluate`, `finetune`, `convert` and `export` open.
+command resumes. `run/model` is a checkpoint that all commands open.
 """
 
 import argparse
@@ -33,6 +32,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.state_file import read_state, write_state
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.registry import load_objective_module, make_objective
 from albert_tf.settings import parse_values
@@ -40,6 +40,8 @@ from albert_tf.text.tokenizer_files import load_tokenizer
 
 EXCLUDED = re.compile("layer_norm|bias")  # from decay, as in the original
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
+MAY_CHANGE = re.compile("input|output|config|init|module|steps|minutes|peak")
+DIVERGED = "training diverged, the last state is kept; lower --learning_rate"
 
 
 def parse_arguments():
@@ -91,14 +93,12 @@ def learning_rate(arguments, steps, minutes_left):
 def make_step(model, objective, arguments):
     """Returns `run(state, batches, rates)`, which makes several updates."""
     variables = model.trainable_variables
-    decays = [
-        0.0 if EXCLUDED.search(variable.path) else arguments.weight_decay
-        for variable in variables
-    ]
-    base = jax.random.key_data(jax.random.key(arguments.seed))
+    rate = arguments.weight_decay
+    decays = [0.0 if EXCLUDED.search(v.path) else rate for v in variables]
+    key = jax.random.key(arguments.seed)
 
     def loss_of(weights, batch, step):
-        seed = base ^ jnp.array([0, step], jnp.uint32)
+        seed = jax.random.key_data(jax.random.fold_in(key, step))
         with keras.StatelessScope(zip(variables, weights, strict=True)):
             return objective(model, batch, objective.normalizers(batch), seed)
 
@@ -134,29 +134,25 @@ def make_step(model, objective, arguments):
     return run
 
 
-def save(state, folder, model):
+def save(state, folder, model, settings, seconds):
     """Writes the model, then the state; each appears when it is complete."""
-    for variable, value in zip(
-        model.trainable_variables, state["average"], strict=True
-    ):
+    if not all(jnp.isfinite(x).all() for x in state["weights"]):
+        raise InputError(DIVERGED)
+    pairs = zip(model.trainable_variables, state["average"], strict=True)
+    for variable, value in pairs:
         variable.assign(value)
     model.save_pretrained(folder / "model")
-    temporary = folder / "state.new.npz"
-    np.savez(temporary, *jax.tree.leaves(jax.device_get(state)))
-    temporary.replace(folder / "state.npz")
+    leaves = jax.tree.leaves(jax.device_get(state))
+    write_state(folder / "state.npz", leaves, settings, seconds)
 
 
-def restore(state, folder, length):
-    """Returns the saved state, if there is one."""
-    if not (folder / "state.npz").exists():
-        return state
-    config = open_checkpoint(folder / "model", head="token_head").config
-    if length > config.num_trained_positions:  # They would start at random.
-        advice = f"start a new run with --init_from={folder / 'model'}"
-        raise InputError(f"{folder} was trained on shorter records; {advice}")
-    with np.load(folder / "state.npz") as saved:
-        leaves = [jnp.asarray(saved[f"arr_{i}"]) for i in range(len(saved))]
-    return jax.tree.unflatten(jax.tree.structure(state), leaves)
+def restore(state, folder, settings):
+    """Returns the saved state, if there is one, and the seconds it took."""
+    found = read_state(folder / "state.npz", settings)
+    if found is None:
+        return state, 0.0
+    leaves = [jnp.asarray(leaf) for leaf in found[0]]
+    return jax.tree.unflatten(jax.tree.structure(state), leaves), found[1]
 
 
 def make_model(arguments, objective, tokenizer, length):
@@ -173,9 +169,8 @@ def make_model(arguments, objective, tokenizer, length):
         config = checkpoint.config
     if arguments.config:
         config = AlbertConfig.from_json(arguments.config)
-    if config.vocab_size != tokenizer.vocab_size:
-        known = f"{tokenizer.vocab_size} pieces, the model {config.vocab_size}"
-        raise InputError(f"the vocabulary of the data has {known}")
+    if config.vocab_size != (size := tokenizer.vocab_size):
+        raise InputError(f"vocab_size={config.vocab_size}, but the data {size}")
     trained = checkpoint.config.num_trained_positions if checkpoint else 0
     config = config.replace(trained_positions=max(trained, length))
     model = objective.create_model(config)  # Its heads are saved, too.
@@ -189,6 +184,8 @@ def make_model(arguments, objective, tokenizer, length):
 def main():
     """Trains, logs and saves."""
     arguments = parse_arguments()
+    if min(arguments.log_steps, arguments.steps_per_call) < 1:
+        raise InputError("log_steps and steps_per_call must be at least 1")
     data = ExampleArrays(arguments.input)
     folder = pathlib.Path(arguments.output)
     if arguments.objective_module:
@@ -208,14 +205,17 @@ def main():
         "average": [jnp.copy(x) for x in weights],
         "step": jnp.zeros([], jnp.int32),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    state = restore(state, folder, length)
+    flags = vars(arguments).items()
+    kept = {k: v for k, v in flags if not MAY_CHANGE.search(k)}
+    kept |= {"model": model.config.to_dict(), "data": data.manifest}
+    state, seconds = restore(state, folder, kept)
     step, size = int(state["step"]), arguments.train_batch_size
     run = make_step(model, objective, arguments)
     picks = data.manifest["max_predictions_per_seq"]
     flops = objective.step_flops(model.config, length, picks)
     sums, counted, since, saved = None, step, time.time(), time.time()
-    end = time.time() + 60 * arguments.max_minutes
+    began = time.time() - seconds  # as if all was done by one command
+    end = began + 60 * arguments.max_minutes
     while step < arguments.num_train_steps and time.time() < end:
         stop = step - step % arguments.log_steps + arguments.log_steps
         stop = min(stop, arguments.num_train_steps)
@@ -229,6 +229,8 @@ def main():
         if step == stop:
             found, seconds = jax.device_get(sums).items(), time.time() - since
             values = {k: float(a / n) if n else None for k, (a, n) in found}
+            if not np.isfinite(values["loss"]):
+                raise InputError(DIVERGED)
             values["tokens"] = float(sums["tokens"][0]) / seconds
             if flops and arguments.peak_tflops:
                 rate = (step - counted) * size / seconds
@@ -236,9 +238,9 @@ def main():
             print(json.dumps({"step": step, **values}), flush=True)
             sums, counted, since = None, step, time.time()
         if time.time() - saved > 60 * arguments.save_minutes:
-            save(state, folder, model)
+            save(state, folder, model, kept, time.time() - began)
             saved = time.time()
-    save(state, folder, model)
+    save(state, folder, model, kept, time.time() - began)
 
 
 if __name__ == "__main__":

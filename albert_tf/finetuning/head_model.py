@@ -190,7 +190,7 @@ class LabelHeadModel(HeadModel):
             names = y.numpy().tolist()
         is_list = isinstance(names, (list, tuple))
         if not is_list or not any(isinstance(x, (str, bytes)) for x in names):
-            if is_list and getattr(y, "dtype", object) == object:
+            if is_list and not (hasattr(y, "dtype") and y.dtype != object):
                 y = np.asarray(names)
             if self.num_labels > 1:
                 check_class_ids(y, self.num_labels, self.loss)

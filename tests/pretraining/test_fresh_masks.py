@@ -223,6 +223,31 @@ def test_its_draws_in_a_graph_are_the_same(batch, make_fresh):
         np.testing.assert_array_equal(graph[name], value)
 
 
+def test_a_pair_is_not_its_own_partner(batch, make_fresh):
+    objective = make_fresh(partner_length=1.0)
+    with dropout_seeds(tf.constant([1, 0])):
+        for row in range(SIZE):
+            one = {name: x[row : row + 1] for name, x in batch.items()}
+            ids = original_ids(one)
+            new = objective.draw_pairs(one, ids)
+            label = np.asarray(one["sentence_order_labels"])
+            was_swapped = int(new["sentence_order_labels"][0]) != int(label[0])
+            is_same = np.array_equal(new["input_word_ids"], ids)
+            assert is_same != was_swapped
+
+
 def test_it_needs_the_vocabulary(make_fresh):
     with pytest.raises(InputError, match="fresh_masks: vocabulary=FOLDER"):
         make_fresh(vocabulary="")
+
+
+def test_other_records_are_refused(examples, batch, make_fresh):
+    with pytest.raises(InputError, match="with --sentence_order=sop or none"):
+        make_objective(
+            "fresh_masks",
+            {"vocabulary": str(examples)},
+            pair_task="nsp",
+            mask_id=4,
+        )
+    with pytest.raises(InputError, match="create them with --nopack"):
+        make_fresh().weights({**batch, "sequence_ids": batch["input_mask"]})

@@ -1,5 +1,6 @@
 """examples/pretrain_jax.py beside `albert pretrain`, on JAX's CPU."""
 
+import io
 import json
 import pathlib
 import shutil
@@ -321,8 +322,9 @@ def test_new_positions_start_as_copies(
     run_example(first, **flags, config=config_file)
     config = open_checkpoint(first / "model").config
     assert config.trained_positions == 32
-    advice = f"start a new run with --init_from={first / 'model'}"
-    run_example(first, input=longer, config=config_file, error=advice)
+    advice = "the run had another data; use the same to resume it, or start a"
+    changes = {"input": longer, "config": config_file}
+    run_example(first, **{**flags, **changes}, error=advice)
     second = tmp_path / "second"
     flags |= {"learning_rate": 0, "input": longer}
     run_example(second, **flags, init_from=first / "model")
@@ -349,3 +351,50 @@ def test_a_run_ends_in_time(run_example, config_file, tmp_path):
     )
     assert 0 < len(lines) < 10**4
     assert (tmp_path / "run" / "model" / "config.json").exists()
+    # Repeated, it has no time left: the falling rate is not followed by a new
+    # peak.
+    state = (tmp_path / "run" / "state.npz").read_bytes()
+    again = run_example(
+        tmp_path / "run",
+        **flags,
+        config=config_file,
+        max_minutes=0.1,
+        num_train_steps=10**6,
+        steps_per_call=1,
+    )
+    assert not again
+    with np.load(tmp_path / "run" / "state.npz") as saved:
+        leaves = [saved[name] for name in saved.files if name != "record"]
+    with np.load(io.BytesIO(state)) as saved:
+        for number, leaf in enumerate(leaves):
+            np.testing.assert_array_equal(saved[f"arr_{number}"], leaf)
+
+
+@pytest.mark.backend
+def test_a_run_that_diverges_keeps_its_last_state(
+    run_example, config_file, tmp_path
+):
+    run = tmp_path / "run"
+    flags = {**FLAGS, "config": config_file, "decay_steps": 0}
+    run_example(run, **{**flags, "num_train_steps": 2, "learning_rate": 1e30})
+    shutil.rmtree(run)
+    flags["learning_rate"] = 1e30
+    run_example(run, **flags, error="training diverged, the last state is kept")
+    assert not run.exists()
+
+
+@pytest.mark.backend
+def test_flags_that_must_not_change(run_example, config_file, tmp_path):
+    run = tmp_path / "run"
+    flags = {**FLAGS, "config": config_file, "num_train_steps": 2}
+    flags["decay_steps"] = 0
+    run_example(run, **flags)
+    state = (run / "state.npz").read_bytes()
+    for change in ({"learning_rate": 1.0}, {"seed": 1}, {"clip_norm": 0.5}):
+        [name] = change
+        error = f"state.npz: the run had another {name}; use the same"
+        run_example(
+            run, **{**flags, **change, "num_train_steps": 4}, error=error
+        )
+    assert (run / "state.npz").read_bytes() == state
+    run_example(run, **{**flags, "log_steps": 0}, error="must be at least 1")
