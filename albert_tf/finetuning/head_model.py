@@ -15,7 +15,7 @@ from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.input_files import shown
 from albert_tf.layers.core import dense
 from albert_tf.layers.dropout import Dropout
-from albert_tf.models.base import check_dropout, check_positive
+from albert_tf.models.arguments import check_dropout, check_positive
 from albert_tf.text.tokens import check_not_table
 
 

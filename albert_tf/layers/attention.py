@@ -141,9 +141,7 @@ class SelfAttention(keras.layers.Layer):
             rows = layout.take(rows, positions)
             query = product(rows, kernel[:, :hidden], bias[:hidden])
             picks = ops.shape(positions)[1]
-            query = self._heads(
-                ops.reshape(query, (layout.batch, picks, hidden))
-            )
+            query = self._split(query, layout.batch, picks)
         bias = layout.attention_bias(positions)
         context, probs = self._attend(query, key, value, bias, training)
         if positions is None:
@@ -162,7 +160,10 @@ class SelfAttention(keras.layers.Layer):
 
     def _heads(self, x):
         """Splits `[batch, seq, hidden]` into `[batch, heads, seq, size]`."""
-        batch, length = ops.shape(x)[:2]
+        return self._split(x, *ops.shape(x)[:2])
+
+    def _split(self, x, batch, length):
+        """Splits rows or `[batch, length, hidden]` into heads."""
         x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
         return ops.transpose(x, (0, 2, 1, 3))
 

@@ -63,11 +63,14 @@ class Embeddings(keras.layers.Layer):
         """
         length = ops.shape(word_ids)[1]
         longest = self.config.max_position_embeddings
-        if isinstance(length, int) and length > longest:
+        traced = _is_traced(word_ids, length)
+        if isinstance(length, int) and length > longest and not traced:
             raise ValueError(
                 f"input_word_ids has length {length}, but this model's "
                 f"max_position_embeddings is {longest}"
             )
+        if traced and positions is None:
+            positions = ops.arange(length) % longest
         x = (
             _lookup(self.word_embeddings, word_ids)
             + _lookup(self.token_type_embeddings, type_ids)
@@ -79,6 +82,17 @@ class Embeddings(keras.layers.Layer):
         )
         x = ops.cast(x, self.compute_dtype)
         return self.dropout(self.layer_norm(x), training=training)
+
+
+def _is_traced(word_ids, length) -> bool:
+    """Returns whether only shapes are computed, and slices have wrong ones.
+
+    For an unknown length, JAX slices to the minimum of it and the size, and
+    Keras puts an arbitrary length in its place on PyTorch.
+    """
+    if keras.backend.backend() == "jax":
+        return not isinstance(length, int)
+    return getattr(getattr(word_ids, "device", None), "type", "") == "meta"
 
 
 def _lookup(table, ids):

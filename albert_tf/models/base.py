@@ -20,6 +20,7 @@ from albert_tf.interop.checkpoint import (
 )
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.layers.core import refuse_quantization
+from albert_tf.models.arguments import check_config
 from albert_tf.models.inputs import ENCODER_INPUTS
 from albert_tf.models.pretrained import (
     assign_weights,
@@ -71,43 +72,6 @@ def _outputs_with_labels(outputs, labels):
     return {name: value for name, value in outputs.items() if name in labels}
 
 
-def _check_config(model: str, config: Any) -> None:
-    if isinstance(config, str):
-        known = config in AlbertConfig.official_names()
-        official = config if known else "albert_base_v2"
-        raise InputError(
-            f"{model}({config!r}): the first argument must be an AlbertConfig; "
-            f"use {model}(AlbertConfig.from_official({official!r})) for new "
-            f"weights, or {model}.from_pretrained(...) with a path or a name "
-            'such as "albert_tiny_en" or "albert/albert-base-v2" for '
-            "pretrained ones"
-        )
-    if not isinstance(config, AlbertConfig):
-        raise InputError(
-            f"{model}: config={config!r} must be an AlbertConfig, such as "
-            'AlbertConfig.from_official("albert_base_v2")'
-        )
-
-
-def check_dropout(model: str, rate: float) -> float:
-    """Validates a dropout rate, in [0, 1), and returns it as a float."""
-    number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
-    # NaN fails the comparison too.
-    if not (number and 0 <= rate < 1):
-        raise InputError(f"{model}: dropout={rate!r} must be in [0, 1)")
-    return float(rate)
-
-
-def check_positive(model: str, name: str, value: int) -> int:
-    """Validates and returns an integer of at least 1."""
-    integer = isinstance(value, int) and not isinstance(value, bool)
-    if not (integer and value >= 1):
-        raise InputError(
-            f"{model}: {name}={value!r} must be an integer of at least 1"
-        )
-    return value
-
-
 class AlbertModel(keras.Model):
     """Base class of the ALBERT models.
 
@@ -144,7 +108,7 @@ class AlbertModel(keras.Model):
     INPUT_RANK: ClassVar[int] = 2
 
     def __init__(self, config: AlbertConfig, **kwargs):
-        _check_config(type(self).__name__, config)
+        check_config(type(self).__name__, config)
         super().__init__(**kwargs)
         if self.dtype_policy.quantization_mode is not None:
             refuse_quantization(self.dtype_policy.quantization_mode)
@@ -155,6 +119,13 @@ class AlbertModel(keras.Model):
         self.multi_label = False
         self.vocabulary = Vocabulary()
         self.load_report = ""
+
+    @property
+    def _default_save_signature(self):
+        # TensorFlow would trace nested models with ids of the compute dtype.
+        if self.compute_dtype in ("float16", "bfloat16"):
+            return None
+        return super()._default_save_signature
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -297,7 +268,18 @@ class AlbertModel(keras.Model):
           format: "tf_saved_model", "onnx", or another of Keras's formats.
           **kwargs: further arguments of `keras.Model.export`, such as
             `input_signature` and `verbose`.
+
+        Raises:
+          InputError: if Keras's backend is JAX, whose inputs would each have a
+            length of their own, or PyTorch, but for `format="onnx"`.
         """
+        backend = keras.backend.backend()
+        if backend == "jax" or (backend, format) == ("torch", "tf_saved_model"):
+            raise InputError(
+                f"{type(self).__name__}.export: Keras cannot export a dict of "
+                f"inputs of any length from {backend}; save the model, and "
+                "export it with KERAS_BACKEND=tensorflow"
+            )
         # Keras infers the inputs of functional models only.
         shape = (None,) * (self.INPUT_RANK - 1)
         inputs = {

@@ -391,8 +391,9 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
             )
         if not first:
             first, expected = name, shape
-        known = zip(shape, expected, strict=True)
-        if any(None not in sizes and len(set(sizes)) > 1 for sizes in known):
+        sizes = zip(shape, expected, strict=True)
+        # Unknown ones are None, or symbols and tensors of tracing.
+        if any(type(x) is type(y) is int and x != y for x, y in sizes):
             raise ValueError(
                 f"{name} has the shape {list(shape)}, but {first} has "
                 f"{list(expected)}; all inputs must have the same"

@@ -128,9 +128,13 @@ def pretrain(
             initial.check_unchanged(config.output)
 
         def make() -> AlbertModel:
-            model = objectives[0].create_model(
+            # A model may have heads of pairs only if its objective has pairs.
+            pairs = [x for x in objectives if x.pair_task != "none"]
+            model = (pairs or objectives)[0].create_model(
                 config.deepest_architecture, rematerialize=config.rematerialize
             )
+            for objective in objectives:
+                objective.attach(model)
             if initial:
                 initial.assign(model)
             return model

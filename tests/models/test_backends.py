@@ -74,3 +74,10 @@ def test_models_without_tensorflow(tmp_path):
         env={**os.environ, "KERAS_BACKEND": "jax"},
         check=True,
     )
+
+
+@pytest.mark.backend
+def test_inputs_of_unknown_length(backend, python_with):
+    python, environment = python_with(backend)
+    program = SCRIPTS / "symbolic_inputs.py"
+    subprocess.run([python, program], env=environment, check=True)

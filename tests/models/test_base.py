@@ -9,6 +9,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,34 @@ def test_keras_export_of_a_trained_model(config, batch, tmp_path):
     expected = model.predict(batch, verbose=0)
     found = exported(model, batch, tmp_path / "e")
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_keras_export_in_half_precision(config, batch, dtype, tmp_path):
+    config = config.replace(num_hidden_layers=1)
+    model = AlbertClassifier(config, 2, dtype=dtype)
+    expected = model(batch)
+    found = exported(model, batch, tmp_path / "e")
+    # Fused operations round at other places.
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+@pytest.mark.peer
+def test_keras_export_to_onnx(config, batch, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("tf2onnx")
+    model = AlbertPretrainer(config.replace(num_hidden_layers=2))
+    model.export(tmp_path / "model.onnx", "onnx", verbose=False)
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    positions = np.array([[1, 2, 3]] * 4, np.int32)
+    for size in (4, 1):
+        inputs = {k: np.asarray(v)[:size] for k, v in batch.items()}
+        inputs["masked_lm_positions"] = positions[:size]
+        expected = model(inputs)
+        outputs = [output.name for output in session.get_outputs()]
+        found = session.run(outputs, inputs)
+        for name, value in zip(outputs, found, strict=True):
+            np.testing.assert_allclose(value, expected[name], atol=1e-5)
 
 
 class Subclassed(keras.Model):

@@ -17,6 +17,7 @@ from albert_tf.models.public_names import named_weights
 from albert_tf.objectives.registry import load_objective_module, make_objective
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.initial_weights import resolve_initial_weights
+from albert_tf.pretraining.train import pretrain
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "objectives.md"
 
@@ -139,3 +140,34 @@ def test_commands_train_and_evaluate(records, albert, module, tiny_model):
     assert "--objective_module" in message
     report = albert("convert --input=run --output=model")
     assert "token_head" in report
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_a_head_of_pairs_may_come_with_a_later_phase(
+    make_records, pretrain_config, tmp_path
+):
+    records = make_records(masking="dynamic", dupe_factor=10)
+    path = tmp_path / "late_pairs.py"
+    path.write_text(
+        "from albert_tf.models.pretrainer import AlbertPretrainer\n"
+        "from albert_tf.objectives.masked_language_modeling import (\n"
+        "    MaskedLanguageModeling,\n"
+        ")\n"
+        "from albert_tf.objectives.registry import register_objective\n\n\n"
+        "@register_objective\n"
+        "class LatePairs(MaskedLanguageModeling):\n"
+        '    name = "late_pairs"\n\n'
+        "    def make_model(self, config, **options):\n"
+        '        has = self.pair_task != "none"\n'
+        "        return AlbertPretrainer(config, sop_head=has, **options)\n"
+    )
+    load_objective_module(path)
+    config = pretrain_config(
+        records,
+        tmp_path / "run",
+        4,
+        objective="late_pairs",
+        phases=[{"steps": 2, "sentence_order": "none"}, {"steps": 2}],
+    )
+    assert pretrain(config).steps == 4
+    assert "sop_head" in open_checkpoint(tmp_path / "run").components

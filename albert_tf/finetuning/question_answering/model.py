@@ -26,7 +26,8 @@ from albert_tf.finetuning.question_answering.string_windows import (
 )
 from albert_tf.finetuning.task_model import TaskModel, read_task
 from albert_tf.layers.core import dense
-from albert_tf.models.base import check_dropout, check_positive, with_attentions
+from albert_tf.models.arguments import check_dropout, check_positive
+from albert_tf.models.base import with_attentions
 from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.training.loss import sparse_cross_entropy
 
