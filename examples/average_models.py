@@ -9,11 +9,20 @@ valid and most of what the second has learned (arXiv:2109.01903).
 """
 
 import argparse
+import dataclasses
 import sys
 
 from albert_tf import AlbertEncoder, AlbertPretrainer, load_tokenizer
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
+
+# Settings that do not change what the weights mean.
+OF_TRAINING = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+    "trained_positions",
+)
 
 
 def average(first, second, weight):
@@ -26,18 +35,40 @@ def average(first, second, weight):
     """
     if not 0 <= weight <= 1:
         raise InputError(f"weight={weight} must be between 0 and 1")
+    check_architectures(first.config, second.config)
     others = {name(x): x for x in second.weights}
     for variable in first.encoder.weights:
         other = others.pop(name(variable), None)
         if other is not None:
-            if other.shape != variable.shape:
-                raise InputError(
-                    f"{name(variable)} has the shape {variable.shape} in the "
-                    f"first model and {other.shape} in the second"
-                )
             variable.assign(variable + weight * (other - variable))
     if others:
         raise InputError(f"only the second model has {', '.join(others)}")
+
+
+def check_architectures(first, second):
+    """Checks that weights mean the same in both models.
+
+    Equal shapes are not enough: layers that share weights have the shapes of a
+    single one, whatever their number.
+    """
+    first, second = map(settings_of_weights, (first, second))
+    for setting, value in first.items():
+        if value != second[setting]:
+            raise InputError(
+                f"{setting} is {value} in the first model and "
+                f"{second[setting]} in the second; give a second model that "
+                "was trained from the first"
+            )
+
+
+def settings_of_weights(config):
+    """Returns the settings that weights depend on, as a dictionary."""
+    settings = dataclasses.asdict(config)
+    for setting in OF_TRAINING:
+        del settings[setting]
+    # Only matters for equal sizes.
+    settings["project_equal_sizes"] = config.has_embedding_projection
+    return settings
 
 
 def name(variable):

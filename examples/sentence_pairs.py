@@ -74,10 +74,14 @@ def edits(document, rng):
         words = [word for word in words if rng.random() >= rate]
         if not light and rng.random() < 0.4:
             others = document[index - 1].split()
-            words = [
+            replaced = [
                 rng.choice(others) if rng.random() < 0.15 else word
                 for word in words
             ]
+            # Nothing is before the first sentence. It draws all the same,
+            # which leaves the draws of the others as they were.
+            if index:
+                words = replaced
         pair = [sentence, " ".join(words) + "."]
         rng.shuffle(pair)
         yield pair

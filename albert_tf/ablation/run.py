@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from albert_tf.ablation.chronicles import Pair
 from albert_tf.ablation.config import AblationConfig
 from albert_tf.ablation.data import StudyData, choose_vocab_size
+from albert_tf.ablation.folder_studies import KEY, add_studies, results_of
 from albert_tf.ablation.report import Ablation
 from albert_tf.ablation.runner import Downstream, Runner
 from albert_tf.ablation.stages import check_stages
@@ -61,7 +62,8 @@ def ablate(
 
     The folder `config.output` holds text, vocabulary, records, runs, `scores/`
     of each finished run, and the report: `report.md`, `report.json` and a plot
-    for each study. Runs that several studies have in common are trained once.
+    for each study that was ever run in the folder, in the order in which they
+    were first run. Runs that several studies have in common are trained once.
     An interrupted call resumes where it stopped, with the same scores. (With
     another `num_workers`, operations have other numbers of threads and round
     differently.)
@@ -72,7 +74,10 @@ def ablate(
       config: Settings of all studies.
 
     Returns:
-      The results, with `table()`, `save(folder)` and `studies`.
+      The results in the report, with `table()`, `save(folder)` and `studies`.
+      They include those of earlier calls with the folder, since all claims of
+      a report are corrected as one family. Earlier studies that are not
+      finished are left out with a warning.
 
     Raises:
       InputError: If a study, a model or an input file is invalid, or the folder
@@ -89,7 +94,10 @@ def ablate(
     folder = local_path(config.output)
     check_not_input(folder, config.input_files())
     downstream = _given_task(config)
-    with open_run_folder(folder, config.settings()) as record:
+    with open_run_folder(
+        folder, config.settings(), may_change=(KEY,)
+    ) as record:
+        add_studies(record, found)
         record.claim()
         data = StudyData(config, folder)
         data.prepare(
@@ -99,8 +107,8 @@ def ablate(
             downstream = _task_of_pairs(data)
         runner = Runner(config, folder, data, downstream)
         runner.train(found)
-        results = [runner.result(study) for study in found]
-        ablation = Ablation(config.scale, config.describe(), tuple(results))
+        results = results_of(record, runner, found)
+        ablation = Ablation(config.scale, config.describe(), results)
         ablation.save(folder)
     return ablation
 

@@ -85,7 +85,7 @@ class Runner:
         """
         missing: dict[str, Run] = {}
         for run in (run for study in studies for run in self._runs(study)):
-            if all(x.exists() for x in self._score_files(run)):
+            if self._is_scored(run):
                 continue
             # Of equal runs, one that is also fine-tuned.
             if self._name(run) not in missing or self._is_fine_tuned(run):
@@ -123,6 +123,14 @@ class Runner:
                 for future in done:
                     del running[future]
                     future.result()
+
+    def num_missing(self, study: Study) -> int:
+        """Returns the number of a study's runs that are not finished.
+
+        Raises:
+          InputError: If a row is not valid for the base model.
+        """
+        return sum(not self._is_scored(run) for run in self._runs(study))
 
     def result(self, study: Study) -> StudyResult:
         """Returns the scores of a study whose runs are finished."""
@@ -204,6 +212,9 @@ class Runner:
         if self._is_fine_tuned(run):
             names.append(f"{self._name(run)}.downstream.json")
         return [self.folder / "scores" / name for name in names]
+
+    def _is_scored(self, run: Run) -> bool:
+        return all(file.exists() for file in self._score_files(run))
 
     def _is_fine_tuned(self, run: Run) -> bool:
         return self.downstream is not None and (

@@ -60,10 +60,13 @@ class StudyRow:
     name: str
     paper: str = ""
     paper_scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    values: Mapping[str, str | float] = dataclasses.field(default_factory=dict)
+    # `bool` is a `float` to type checkers, but not to `check_type`.
+    values: Mapping[str, str | float | bool] = dataclasses.field(
+        default_factory=dict
+    )
     factors: Mapping[str, float] = dataclasses.field(default_factory=dict)
     sentence_order: SentenceOrder = "sop"
-    grown_from: tuple[Mapping[str, str | float], ...] = ()
+    grown_from: tuple[Mapping[str, str | float | bool], ...] = ()
 
     def __post_init__(self) -> None:
         for field in self.factors:

@@ -32,6 +32,8 @@ class LogLine:
       split: "train", "eval" or another split.
       seconds: running time of the run, without pauses.
       tokens: number of real tokens trained on; None if unknown.
+      phase: phase of the run, from 0; an evaluation's is that of the training
+        before it.
     """
 
     step: int
@@ -39,6 +41,7 @@ class LogLine:
     values: dict[str, float]
     seconds: float
     tokens: float | None
+    phase: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,8 +117,11 @@ def _read_run(path: str, name: str) -> RunLog:
                 },
                 seconds=seconds,
                 tokens=count,
+                phase=phase,
             )
-            for line, seconds, count in zip(lines, times, tokens, strict=True)
+            for line, seconds, count, phase in zip(
+                lines, times, tokens, phases, strict=True
+            )
         ),
         settings.get("num_train_steps"),
     )
@@ -214,8 +220,9 @@ def run_table(
     """Formats the latest and the best scores of runs as a table.
 
     It has rows for each run: the latest held-out scores, the best score of each
-    metric at any step, and the latest training means. `baselines` are label ->
-    accuracy of guessing.
+    metric at any step, and the latest training means. The latest are those of
+    the newest phase, which may lack scores that earlier ones have. `baselines`
+    are label -> accuracy of guessing.
     """
     names = {name for run in runs for x in run.lines for name in x.values}
     metrics = [*score_names(runs), *(x for x in _TASK_SCORES if x in names)]
@@ -233,7 +240,7 @@ def run_table(
             if phases := run.points(split, "phase", "step"):
                 label = f"{label}, phase {phases[-1][1]:.0f}"
             rows.append([run.name, label, *_progress(run, split)])
-            rows[-1] += [_score(x[-1] if x else None) for x in scores]
+            rows[-1] += [_score(_latest(run, split, x)) for x in metrics]
             if split == "eval":
                 best = [
                     _best(metric, x)
@@ -259,6 +266,17 @@ def _progress(run: RunLog, split: str) -> list[str]:
     ]
     rate = f"{sorted(rates)[len(rates) // 2]:,.0f}" if rates else ""
     return [step, f"{line.seconds / 60:,.1f}", tokens, rate]
+
+
+def _latest(run: RunLog, split: str, metric: str) -> float | None:
+    """Returns the latest value of a metric in the newest phase, if any."""
+    lines = [line for line in run.lines if line.split == split]
+    values = [
+        line.values[metric]
+        for line in lines
+        if line.phase == lines[-1].phase and metric in line.values
+    ]
+    return values[-1] if values else None
 
 
 def _best(metric: str, values: Sequence[float]) -> float | None:

@@ -130,6 +130,28 @@ def test_latest_and_best_scores():
     ]
 
 
+def test_latest_scores_are_those_of_the_newest_phase(tmp_path):
+    """A phase without sentence order does not have the scores of another."""
+    order = {"loss": 3.0, "sop_accuracy": 0.6}
+    lines = [
+        (5, 10.0, "train", {"phase": 1, "loss": 4.0}),
+        (10, 20.0, "train", {"phase": 2, **order}),
+        (10, 21.0, "eval", {"loss": 3.5, "sop_accuracy": 0.7}),
+        (15, 30.0, "train", {"phase": 3, "loss": 2.0}),
+        (15, 31.0, "eval", {"loss": 2.5, "nsp_accuracy": 0.8}),
+        # Of one phase, but not on each of its lines.
+        (20, 40.0, "train", {"phase": 3, "mlm_accuracy": 0.4}),
+    ]
+    run = read(write(tmp_path / "run", lines))
+    names = "loss", "sop_accuracy", "nsp_accuracy", "mlm_accuracy"
+    head, heldout, best, train = run_table([run]).splitlines()
+    assert tuple(head.split()[-4:]) == names
+    assert heldout.split()[-2:] == ["2.5000", "0.8000"]
+    assert best.split()[-3:] == ["2.5000", "0.7000", "0.8000"]
+    assert "train, phase 3" in train
+    assert train.split()[-2:] == ["2.0000", "0.4000"]
+
+
 def test_a_run_without_evaluation_and_tokens():
     other = RunLog("other", (LogLine(7, "train", {"loss": 4.0}, 6.0, None),), 9)
     assert rows(RUN, other)[-1] == ["other", "train", "7/9", "0.1", "4.0000"]

@@ -47,9 +47,43 @@ def test_weights_that_are_no_share(program, config, weight):
         program["average"](*models(config), weight)
 
 
-def test_models_of_other_sizes(program, config):
-    with pytest.raises(InputError, match="has the shape"):
-        program["average"](*models(config, vocab_size=30), 0.5)
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("vocab_size", 30),
+        # Their weights have equal shapes.
+        ("num_hidden_layers", 5),
+        ("num_attention_heads", 8),
+        ("hidden_act", "relu"),
+    ],
+)
+def test_models_of_other_architectures(program, config, setting, value):
+    first, second = models(config, **{setting: value})
+    before = [x.numpy() for x in first.weights]
+    message = (
+        f"{setting} is {getattr(config, setting)} in the first model and "
+        f"{value} in the second"
+    )
+    with pytest.raises(InputError, match=message):
+        program["average"](first, second, 0.5)
+    for variable, expected in zip(first.weights, before, strict=True):
+        np.testing.assert_array_equal(variable, expected)
+
+
+def test_models_that_were_trained_differently(program, config):
+    changes = {
+        "hidden_dropout_prob": 0.2,
+        "attention_probs_dropout_prob": 0.2,
+        "initializer_range": 0.5,
+        "trained_positions": 3,
+        # Without effect, as the sizes differ.
+        "project_equal_sizes": True,
+    }
+    first, second = models(config, **changes)
+    program["average"](first, second, 1.0)
+    words, others = (x.embeddings.weights for x in (first.encoder, second))
+    for variable, expected in zip(words, others, strict=True):
+        np.testing.assert_allclose(variable, expected, atol=1e-6)
 
 
 def test_a_first_model_without_a_head_of_sentence_order(program, tmp_path):

@@ -104,6 +104,33 @@ def test_edited_copies(make, tmp_path):
     assert 0.1 < sum(x != sorted(x) for x in places) / len(places) < 0.5
 
 
+def test_only_the_sentence_before_lends_words_to_an_edited_copy(make, tmp_path):
+    """The first sentence has none before it, so its copies have no others."""
+    sentences = {
+        word: " ".join(f"{word}{number}" for number in range(9)) + "."
+        for word in ("first", "middle", "last")
+    }
+    before = {"first": None, "middle": "first", "last": "middle"}
+    text = tmp_path / "edits.txt"
+    # Documents must differ.
+    text.write_text(
+        "\n\n".join(
+            "\n".join(x.replace(".", f" {n}.") for x in sentences.values())
+            for n in range(400)
+        )
+    )
+    lent = {word: set() for word in sentences}
+    for pair in make("--kind=edits", f"--input={text}"):
+        own = {word for text in pair for word in sentences if word in text}
+        (original,) = (
+            word
+            for word, sentence in sentences.items()
+            if any(text.startswith(sentence[:-1] + " ") for text in pair)
+        )
+        lent[original] |= own - {original}
+    assert lent == {x: {y} if y else set() for x, y in before.items()}
+
+
 @pytest.mark.parametrize(
     ("flag", "problem"),
     [
