@@ -20,6 +20,7 @@ from albert_tf.data.data_config import (
     WordStarts,
 )
 from albert_tf.data.documents import ODDITIES
+from albert_tf.data.frequent_labels import describe_labels, rank_labels
 from albert_tf.data.text_files import TextPath, size_of
 from albert_tf.errors import InputError
 from albert_tf.input_files import exists, read_json, sha256, shown
@@ -40,7 +41,11 @@ _PACKAGES = (
 )
 
 
-class _Input(TypedDict):
+class _InputExtras(TypedDict, total=False):
+    sha256: str
+
+
+class _Input(_InputExtras):
     name: str
     bytes: int
 
@@ -51,7 +56,13 @@ class _File(TypedDict):
     bytes: int
 
 
+class _FrequentLabels(TypedDict):
+    total: int
+    counts: Mapping[str, int]
+
+
 class _SplitExtras(TypedDict, total=False):
+    frequent_labels: _FrequentLabels
     labels: Mapping[str, int]  # static masking only
     shortcuts: Mapping[str, float]  # of pairs; `add_shortcuts`
 
@@ -76,6 +87,8 @@ class _Tokenizer(TypedDict):
 
 
 class _OptionalSettings(TypedDict, total=False):
+    seed: int
+    heldout_fraction: float
     pack: bool  # only if True
     max_sequences_per_row: int  # only with pack
     word_starts: WordStarts  # unless it is the default
@@ -97,7 +110,12 @@ class _Corpus(TypedDict):
     weight: float
 
 
+class _Guess(TypedDict):
+    id: int
+
+
 class _ManifestExtras(TypedDict, total=False):
+    constant_guess: _Guess
     inputs: list[_Input]
     oddities: Mapping[str, int]
     corpora: list[_Corpus]  # of a run on a mixture
@@ -267,7 +285,8 @@ def build_manifest(
     """
     tokenizer = config.tokenizer
     # The most frequent training label is the baseline of masked LM accuracy.
-    guess = int(np.argmax(label_counts["train"]))
+    frequent = rank_labels(label_counts["train"])
+    guess = frequent[0]
     splits = {
         name: _describe_split(
             [file for _, found in sorted(shards.items()) for file in found],
@@ -278,7 +297,8 @@ def build_manifest(
         | {
             "constant_guess_accuracy": _ratio(
                 int(label_counts[name][guess]), int(label_counts[name].sum())
-            )
+            ),
+            "frequent_labels": describe_labels(label_counts[name], frequent),
         }
         for name, shards in files.items()
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from albert_tf.data.frequent_labels import guess_accuracies
 from albert_tf.data.record_files import RecordFile
 
 # Score of `measure_shortcuts` -> last part of the name of the baseline.
@@ -28,12 +29,11 @@ def compute_baselines(
     if not manifests or len(manifests) < len({id(x.manifest) for x in files}):
         return {}
     statistics = [manifest["splits"][split] for manifest in manifests]
-    scores = {
-        "mlm_unigram_accuracy": _mean(
-            [each["constant_guess_accuracy"] for each in statistics],
-            [each["counts"]["predictions"] for each in statistics],
+    scores = {}
+    if accuracies := guess_accuracies(manifests, split):
+        scores["mlm_unigram_accuracy"] = _mean(
+            accuracies, [each["counts"]["predictions"] for each in statistics]
         )
-    }
     if pair_task == "none":
         return scores
     labels: collections.Counter[str] = collections.Counter()

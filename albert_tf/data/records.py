@@ -165,10 +165,12 @@ class Records:
           split: "train" or "heldout"; default: `self.split`.
 
         Returns:
-          `mlm_unigram_accuracy` (always the most frequent training label) and,
-          for pairs, `sop_chance` or `nsp_chance` (always the more frequent
-          order), `sop_rule` and `sop_shallow` (the rule and the classifier of
-          `measure_shortcuts`); empty if a manifest with the split is missing.
+          `mlm_unigram_accuracy` (always the most frequent training label, the
+          same for all data sets; left out if their manifests do not tell it)
+          and, for pairs, `sop_chance` or `nsp_chance` (always the more
+          frequent order), `sop_rule` and `sop_shallow` (the rule and the
+          classifier of `measure_shortcuts`); empty if a manifest with the
+          split is missing.
         """
         split = split or self.split
         files = self.files.get(split, self.files[self.split])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from albert_tf.data.heldout_leaks import find_leaks
 from albert_tf.data.record_files import check_one_vocabulary
 from albert_tf.data.records import Records, open_records
 from albert_tf.errors import InputError, counted
@@ -16,6 +18,8 @@ from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import make_objective
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.training.run_folder import read_settings
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +72,8 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
     """Opens the records of all phases, which must have one vocabulary.
 
     Phases with the same records continue where the previous one ended, so that
-    all examples are used before any is repeated.
+    all examples are used before any is repeated. Warns if they have documents
+    that are held out of the last phase's, which all evaluations score.
     """
     opened: dict[tuple[str, ...], Records] = {}
     used: defaultdict[str, int] = defaultdict(int)
@@ -92,6 +97,10 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
         for files in records.files.values()
         for file in files
     )
+    trained = [x for each in opened.values() for x in each.files["train"]]
+    scored = phases[-1].original.files.get("heldout", ())
+    for leak in find_leaks(trained, scored):
+        _logger.warning("%s", leak)
     return phases
 
 

@@ -38,10 +38,10 @@ class LastDecay(NamedTuple):
 class TimeBudget:
     """Decides when the learning rate of a run begins its last decay.
 
-    The time of a run is that of its commands, from the creation of the trainer
-    on. What a killed command did after its last checkpoint does not count.
-    Once the decay is decided, a run with `WarmupStableDecay` is the same, up to
-    rounding, as one with this number of steps.
+    The time of a run is that of its commands with a budget, from the creation
+    of the trainer on. What a killed command did after its last checkpoint does
+    not count. Once the decay is decided, a run with `WarmupStableDecay` is the
+    same, up to rounding, as one with this number of steps.
 
     Args:
       minutes: the time budget; 0: none.
@@ -125,10 +125,15 @@ class TimeBudget:
 
     @property
     def state(self) -> tuple[float, ...]:
-        """The state for a checkpoint: seconds, and the decay once decided."""
-        if not self.is_active:
+        """The state for a checkpoint: seconds, and the decay once decided.
+
+        () if no command has had a budget.
+        """
+        # A command without a budget keeps the time of those that had one.
+        seconds = self.elapsed if self._seconds else self._before
+        if not (seconds or self.last_decay):
             return ()
-        return (self.elapsed, *(self.last_decay or ()))
+        return (seconds, *(self.last_decay or ()))
 
     def restart_rate(self) -> None:
         """Measures the rate anew, for a phase whose steps take longer."""

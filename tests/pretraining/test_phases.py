@@ -218,6 +218,15 @@ def opened(config, long):
     return open_phases(config(phases=phases))
 
 
+def test_phases_that_train_on_what_is_scored(config, make_texts, short, caplog):
+    open_phases(config())
+    assert not caplog.text
+    other = make_texts(seed=7)
+    open_phases(config(phases=[{"steps": 3}, {"input": str(other)}]))
+    (warning,) = caplog.messages
+    assert f"{short}: made from text of {other} with seed=12345 (not" in warning
+
+
 @pytest.mark.long
 def test_phases_continue_in_shared_records(opened):
     phases = opened

@@ -186,6 +186,17 @@ def test_time_of_earlier_commands_counts(train, tmp_path):
     assert 59 < again.elapsed < 61
 
 
+def test_time_is_kept_by_a_command_without_a_budget(train, tmp_path):
+    train(tmp_path, stable(50), num_train_steps=50, max_minutes=1.0)
+    (before,) = read_time(newest(tmp_path))
+    result = train(tmp_path, stable(100), num_train_steps=100)
+    assert result.steps == 100
+    assert read_time(newest(tmp_path)) == (before,)
+    train(tmp_path, stable(150), num_train_steps=150, max_minutes=1.0)
+    (after,) = read_time(newest(tmp_path))
+    assert after > before
+
+
 def test_a_budget_that_is_over_leaves_one_step():
     budget = TimeBudget(0.01, stable(99, 20), 99, started=-1e6)
     assert budget.decide(1, launch=1)

@@ -1,0 +1,77 @@
+"""Held-out documents that other records of a run train on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from albert_tf.data.record_files import RecordFile
+
+
+def find_leaks(
+    trained: Iterable[RecordFile], scored: Iterable[RecordFile]
+) -> Iterator[str]:
+    """Yields warnings of folders that train on what others hold out.
+
+    They are made from the same text, but hold out other documents, or fewer;
+    see `is_heldout`. There is at most one warning for each folder. Nothing is
+    known of files without a manifest.
+
+    Args:
+      trained: all files to train on.
+      scored: the held-out files to evaluate on.
+    """
+    holding_out = _manifests_by_folder(scored)
+    for folder, manifest in _manifests_by_folder(trained).items():
+        for other, its in holding_out.items():
+            differences = _differences(manifest["settings"], its["settings"])
+            if differences and _text_files(manifest) & _text_files(its):
+                values = " and ".join(
+                    f"{name}={value} (not {expected})"
+                    for name, (value, expected) in differences.items()
+                )
+                flags = " and ".join(f"--{name}" for name in differences)
+                yield (
+                    f"records {folder}: made from text of {other} with "
+                    f"{values}, so training sees documents that {other} holds "
+                    f"out and evaluations score; make both with the same "
+                    f"{flags}"
+                )
+                break
+
+
+def _manifests_by_folder(
+    files: Iterable[RecordFile],
+) -> dict[str, Mapping[str, Any]]:
+    return {
+        os.path.dirname(file.path): file.manifest
+        for file in files
+        if file.manifest
+    }
+
+
+def _differences(
+    settings: Mapping[str, Any], expected: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """Returns the settings by which other documents are held out.
+
+    They are selected by a hash of seed and sentences that is below the share,
+    so a larger share holds out those of a smaller one, and others.
+    """
+    found = {
+        name: (settings[name], expected[name])
+        for name in ("seed", "text_format", "heldout_fraction")
+        if name in settings and name in expected
+    }
+    return {
+        name: (value, other)
+        for name, (value, other) in found.items()
+        if (value < other if name == "heldout_fraction" else value != other)
+    }
+
+
+def _text_files(manifest: Mapping[str, Any]) -> set[str]:
+    """Returns the hashes of the text files."""
+    inputs = manifest.get("inputs", ())
+    return {x["sha256"] for x in inputs if "sha256" in x}
