@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,9 +91,13 @@ def _is_texts(x: Any) -> bool:
     return kind in ("U", "S", "O", "T")
 
 
-def _first(values: Iterable[Any]) -> Any:
-    """Returns the first value that is not missing: None, or NaN in pandas."""
-    return next((x for x in values if x is not None and x == x), None)
+def _first(values: Sequence[Any]) -> Any:
+    """Returns the first text or list of texts, or else the first value.
+
+    Some may be missing: None, or what pandas has for it.
+    """
+    parts = (str, bytes, list, tuple)
+    return next((x for x in values if isinstance(x, parts)), values[0])
 
 
 def as_strings(texts: Any, rank: int = 1) -> list[Any]:

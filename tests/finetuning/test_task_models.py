@@ -448,6 +448,7 @@ def test_a_saved_model_is_a_fine_tuned_one(make, name, tmp_path):
         ("words", ["a b"], [[0, 7]], "label 7, at index 1, must be an integer"),
         ("choices", (["a"], ["b"], [["c", "d"]]), [2], "label 2, at index 0"),
         ("classes", [None, "b"], [0, 1], "text 0, None, must be a string"),
+        ("classes", [np.nan, "b"], [0, 1], "text 0, nan, must be a string"),
         ("classes", np.array([], str), [], "no texts; give at least one"),
     ],
 )
@@ -559,3 +560,9 @@ def test_a_trained_head_keeps_the_order_of_its_labels(make, tmp_path):
     assert load(["bad", "good"]) == ("bad", "good")
     assert load(["no", "yes"]) == ("no", "yes")  # other names for them
     assert load(["good", "bad"], new_head=True) == ("good", "bad")
+
+
+def test_lists_of_arrays_are_not_texts(make):
+    model, _, _ = make("classes")
+    ids = [np.array([[2, 3], [2, 3]]), np.ones((2, 2), int), np.zeros((2, 2))]
+    assert model.predict(ids, verbose=0).shape == (2, 2)
