@@ -37,7 +37,7 @@ def test_a_data_set_of_a_library(albert, folder):
     result = albert(folder, command)
     assert result.returncode == 0, result.stderr
     assert "task      sst2: text_classification 0, 1" in result.stderr
-    assert "48 to train on, 48 to score on" in result.stderr
+    assert "48 examples to train on, 48 to score on" in result.stderr
     # Given again it is the same run.
     result = albert(folder, command)
     assert "which holds this run already" in result.stderr
