@@ -48,7 +48,7 @@ def test_a_data_set_of_a_library(albert, folder):
     # So is another split to be scored on.
     result = albert(folder, f"{command} --dev=train")
     assert result.returncode == 2
-    assert '"dev_splits": ["train"]' in result.stderr
+    assert 'data.dev_splits=["validation"], not ["train"]' in result.stderr
 
     result = albert(folder, f"evaluate --model=named {named} --json")
     assert json.loads(result.stdout)["accuracy"] == 1.0
