@@ -93,8 +93,8 @@ def learning_rate(arguments, steps, minutes_left):
 def make_step(model, objective, arguments):
     """Returns `run(state, batches, rates)`, which makes several updates."""
     variables = model.trainable_variables
-    rate = arguments.weight_decay
-    decays = [0.0 if EXCLUDED.search(v.path) else rate for v in variables]
+    full = arguments.weight_decay
+    decays = [0.0 if EXCLUDED.search(v.path) else full for v in variables]
     key = jax.random.key(arguments.seed)
 
     def loss_of(weights, batch, step):

@@ -29,7 +29,7 @@ from albert_tf.data.data_config import (
     ReadingConfig,
     TextFormat,
 )
-from albert_tf.data.documents import is_heldout, read_corpus
+from albert_tf.data.documents import document_text, is_heldout, read_corpus
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
@@ -162,7 +162,8 @@ def read_pairs(files, given, rng):
     )
 
     def is_left_out(document):
-        return is_heldout(document, given.heldout_fraction, given.heldout_seed)
+        text = document_text(document)
+        return is_heldout(text, given.heldout_fraction, given.heldout_seed)
 
     for path in map(str, files):
         if given.kind == "answers":

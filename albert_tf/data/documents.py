@@ -339,10 +339,11 @@ def make_blocks(
         return block
 
     for document in documents:
-        heldout = is_heldout(document, heldout_fraction, seed)
+        text = document_text(document)
+        heldout = is_heldout(text, heldout_fraction, seed)
         split = "heldout" if heldout else "train"
         pending[split].append(document)
-        sizes[split] += len("\n".join(document).encode()) + 1
+        sizes[split] += len(text) + 1
         if sizes[split] >= block_bytes:
             yield complete(split)
     for split in pending:
@@ -350,15 +351,17 @@ def make_blocks(
             yield complete(split)
 
 
-def is_heldout(
-    document: Sequence[str], heldout_fraction: float, seed: int
-) -> bool:
+def document_text(document: Sequence[str]) -> bytes:
+    """Returns the text of a document, with a sentence per line, in UTF-8."""
+    return "\n".join(document).encode()
+
+
+def is_heldout(text: bytes, heldout_fraction: float, seed: int) -> bool:
     """Returns whether a document is held out for evaluation.
 
-    A hash of its sentences and the seed decides, so that equal documents are in
-    the same split, in whatever files they are.
+    A hash of its `document_text` and the seed decides, so that equal documents
+    are in the same split, in whatever files they are.
     """
-    text = "\n".join(document).encode()
     return uniform_hash(text, seed) < heldout_fraction
 
 

@@ -125,7 +125,7 @@ class LabelHeadModel(HeadModel):
     def _check_order(
         given: Sequence[str] | None, labels: Sequence[str] | None
     ) -> None:
-        """Checks that labels do not give the outputs of others new names."""
+        """Checks that labels are not those of the head in another order."""
         if not given or not labels or [*given] == [*labels]:
             return
         if sorted(map(str, given)) == sorted(labels):
