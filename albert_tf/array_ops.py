@@ -61,6 +61,19 @@ class ArrayOps:
         array[indices] = values
         return array
 
+    def check_sizes(
+        self, first: np.ndarray, second: np.ndarray, message: str
+    ) -> np.ndarray:
+        """Returns `first`, if it has as many elements as `second`.
+
+        Raises:
+          ValueError: with the message, otherwise; in a graph,
+            `tf.errors.InvalidArgumentError`.
+        """
+        if first.size != second.size:
+            raise ValueError(message)
+        return first
+
     def argsort(self, keys: np.ndarray) -> np.ndarray:
         """Returns a stable argsort of rows, several times faster than NumPy's.
 

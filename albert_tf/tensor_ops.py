@@ -49,6 +49,16 @@ class TensorOps:
         """See `ArrayOps.largest`."""
         return tf.maximum(tf.zeros([], tensor.dtype), tf.reduce_max(tensor))
 
+    def check_sizes(
+        self, first: tf.Tensor, second: tf.Tensor, message: str
+    ) -> tf.Tensor:
+        """See `ArrayOps.check_sizes`."""
+        check = tf.debugging.assert_equal(
+            tf.size(first), tf.size(second), message
+        )
+        with tf.control_dependencies([] if check is None else [check]):
+            return tf.identity(first)
+
     def bincount(self, tensor: tf.Tensor, minlength: tf.Tensor) -> tf.Tensor:
         """See `ArrayOps.bincount`."""
         return tf.math.bincount(

@@ -22,14 +22,17 @@ import random
 import sys
 from typing import get_args
 
-import sentencex
-
 from albert_tf.data.data_config import (
     PretrainingDataConfig,
     ReadingConfig,
     TextFormat,
 )
-from albert_tf.data.documents import document_text, is_heldout, read_corpus
+from albert_tf.data.documents import (
+    document_text,
+    is_heldout,
+    read_corpus,
+    split_sentences,
+)
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
@@ -95,7 +98,7 @@ def answers(path, language, is_left_out):
     bad = BadExamples("skip")
     examples = read_squad(path, bad=bad)
     for context, asked in itertools.groupby(examples, lambda x: x.context):
-        sentences = list(sentencex.segment(language, context))
+        sentences = split_sentences(language, context)
         lines = [" ".join(sentence.split()) for sentence in sentences]
         if is_left_out([line for line in lines if line]):
             continue

@@ -271,6 +271,12 @@ def _export_encoder(
             "openvino or litert or, if they were fine-tuned, --kind=task"
         )
     if kind == "encoder":
+        if {"sop_head", "mlm_head"} & checkpoint.components == {"sop_head"}:
+            _logger.warning(
+                "%s has a sentence-order head, but no head for masked words: "
+                "the export has neither .sop nor .mlm",
+                os.fspath(source),
+            )
         # Callers of an exported encoder choose the length of its inputs.
         warn_of_untrained_positions(
             checkpoint.config, checkpoint.config.max_position_embeddings, ""

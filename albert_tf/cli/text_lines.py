@@ -14,12 +14,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NoReturn
 
+from albert_tf.data.file_formats import HEAD_BYTES, check_is_text
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, new_file
 from albert_tf.finetuning.examples import decoded_lines
 from albert_tf.finetuning.table_writing import TableWriter, output_format
 from albert_tf.finetuning.tables import Format
-from albert_tf.input_files import open_input
+from albert_tf.input_files import open_decompressed
 from albert_tf.runtimes.config import Runtime, runtime_setting
 from albert_tf.settings import described, setting
 
@@ -54,7 +55,9 @@ class TextLinesFlags(ResultsFlags):
     )
     text: str | None = setting(None, "A text.")
     input: str | None = setting(
-        None, "File with one text per line. Default: standard input."
+        None,
+        "File with one text per line, perhaps compressed (.gz, .bz2, .zst). "
+        "Default: standard input.",
     )
 
     @property
@@ -78,11 +81,20 @@ def texts_of(given: TextLinesFlags, *, array: bool = False) -> Iterable[str]:
             output_format(given.output, given.format, "tsv")
     if given.text is not None:
         return [given.text]
-    file: IO[bytes] = sys.stdin.buffer
     if given.input is not None:
-        file = open_input(given.input)
-    lines = _decoded(file, given.source, _stop)
-    return (line for line in lines if line is not None)
+        with open_decompressed(given.input) as file:
+            check_is_text(file.read(HEAD_BYTES), given.input)
+    return _lines(given.input)
+
+
+def _lines(path: str | None) -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        file: IO[bytes] = sys.stdin.buffer
+        if path is not None:
+            file = stack.enter_context(open_decompressed(path))
+        for line in _decoded(file, path or STANDARD_INPUT, _stop):
+            if line is not None:
+                yield line
 
 
 def _stop(location: str, problem: str) -> NoReturn:

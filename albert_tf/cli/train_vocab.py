@@ -38,6 +38,7 @@ from albert_tf.files import (
     split_patterns,
     write_atomically,
 )
+from albert_tf.input_files import exists
 from albert_tf.settings import described, setting
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import (
@@ -77,7 +78,9 @@ class OutputFlags:
         bounds="[1048576, inf)",
     )
     report: str | None = setting(None, "JSON file to write the report to.")
-    overwrite: bool = setting(False, "Replace an existing vocabulary.")
+    overwrite: bool = setting(
+        False, "Replace an existing vocabulary and report."
+    )
 
 
 def _find_sources(
@@ -123,6 +126,11 @@ def main(flags: CommandFlags) -> None:
         raise InputError(f"--report={given.report}: {folder} does not exist")
     if given.report is not None and is_folder(given.report):
         raise InputError(f"--report={given.report}: is a folder; name a file")
+    if given.report and exists(given.report) and not given.overwrite:
+        raise InputError(
+            f"--report={given.report} exists; choose another name, or "
+            "--overwrite it"
+        )
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {
         source: SentenceSample(_MAX_HELDOUT, config.seed) for source in sources

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import io
 import itertools
+import json
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -34,8 +37,12 @@ ODDITIES = {
     "blank_files": "files without text, skipped",
     "invalid_utf8": "U+FFFD in place of bytes that are not UTF-8",
     "nul_characters": "NUL characters, kept as text",
+    "carriage_returns": "carriage returns within lines, kept as text; a line "
+    "ends with LF or CRLF",
     "control_pieces": "special tokens spelled out, kept as text",
 }
+
+_COUNTED = {"nul_characters": "\0", "carriage_returns": "\r"}
 
 # Longer documents are cut after a sentence, as one document is in memory at a
 # time and a file without a blank line is a single document. War and Peace has
@@ -44,6 +51,9 @@ MAX_DOCUMENT_CHARACTERS = 4_000_000
 
 # Sentences of a part of a document; see `split_documents`.
 _PART_SENTENCES = 60
+
+# White space before a full stop. After an initial, sentencex 1.0 panics at it.
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f](?=[.!?])")
 
 # Longer paragraphs are segmented in parts: sentencex takes a time that is
 # quadratic in the length of Chinese or Japanese text.
@@ -113,6 +123,8 @@ def _read(
         encoding_errors=config.encoding_errors,
         counts=counts,
     )
+    if text_format in ("lines", "prose"):
+        lines = _checked_lines(lines, path, config)
     if text_format == "lines":
         sentences = (line.strip() or None for _, _, line in lines)
     elif text_format == "prose":
@@ -123,6 +135,31 @@ def _read(
         texts = _texts_of_jsonl(lines, path, config.text_field)
         sentences = _sentences_of_texts(texts, language)
     return _documents(sentences, counts)
+
+
+def _checked_lines(
+    lines: Iterable[_Line], path: Path | TextSlice, config: ReadingConfig
+) -> Iterator[_Line]:
+    """Yields lines of plain text, after a look at the first one.
+
+    Raises:
+      InputError: if it is a JSON object with a text, or a tag of WikiExtractor.
+    """
+    lines = iter(lines)
+    for number, start, line in itertools.islice(lines, 1):
+        found = "wikiextractor" if line.startswith("<doc id=") else None
+        if line.startswith("{"):
+            with contextlib.suppress(ValueError, RecursionError):
+                values = json.loads(line)
+                if isinstance(values.get(config.text_field), str):
+                    found = "jsonl"
+        if found is not None:
+            raise InputError(
+                f"{path}:{number}: {shown(line)} is not plain text; read the "
+                f"file with text_format={found}"
+            )
+        yield number, start, line
+    yield from lines
 
 
 def read_corpus(
@@ -161,8 +198,9 @@ def _documents(
     for sentence in sentences:
         if sentence:
             document.append(sentence)
-            if "\0" in sentence:
-                counts["nul_characters"] += sentence.count("\0")
+            for name, character in _COUNTED.items():
+                if character in sentence:
+                    counts[name] += sentence.count(character)
             characters += len(sentence)
         if document and (
             sentence is None or characters > MAX_DOCUMENT_CHARACTERS
@@ -201,10 +239,25 @@ def _join(lines: list[str]) -> str:
     """Joins the lines of a paragraph."""
     parts = lines[:1]
     for before, after in itertools.pairwise(lines):
-        if not (_is_unspaced(before[-1]) and _is_unspaced(after[0])):
+        ends = _outer(reversed(before)), _outer(after)
+        if not all(map(_is_unspaced, ends)):
             parts.append(" ")
         parts.append(after)
     return "".join(parts)
+
+
+def _outer(characters: Iterable[str]) -> str:
+    """Returns the first one that says which script surrounds a line break.
+
+    Quotation marks, dashes and the like are of Chinese and of other scripts.
+    """
+    first = ""
+    for character in characters:
+        first = first or character
+        is_mark = unicodedata.category(character).startswith("P")
+        if not is_mark or unicodedata.east_asian_width(character) != "A":
+            return character
+    return first
 
 
 def _is_unspaced(character: str) -> bool:
@@ -275,12 +328,25 @@ def _sentences_of_texts(
             yield from _split(paragraph.decode().strip(), language)
 
 
+def split_sentences(language: str, text: str) -> list[str]:
+    """Splits a paragraph with the sentencex library; joined, they are the text.
+
+    Args:
+      language: ISO 639 code.
+      text: the paragraph.
+    """
+    # As many characters as the text has.
+    plain = _WIDE_SPACE.sub(" ", text)
+    ends = itertools.accumulate(map(len, sentencex.segment(language, plain)))
+    return [text[x:y] for x, y in itertools.pairwise([0, *ends])]
+
+
 def _split(paragraph: str, language: str) -> Iterator[str]:
     """Yields the sentences of a paragraph."""
     start, size = 0, _MAX_SEGMENTED
     while start < len(paragraph):
         part = paragraph[start : start + size]
-        sentences = sentencex.segment(language, part)
+        sentences = split_sentences(language, part)
         end = len(part)
         if start + end < len(paragraph):
             # The last quarter is segmented again, with what follows it: it may

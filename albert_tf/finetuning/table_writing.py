@@ -104,6 +104,11 @@ _ROWS: Mapping[Layout, Callable[[Mapping[str, Any]], Sequence[Mapping]]] = {
 }
 
 
+def _named(columns: Sequence[str]) -> str:
+    """Names columns, the first few if there are many."""
+    return ", ".join(columns[:5]) + (", ..." if columns[5:] else "")
+
+
 class TableWriter:
     """Writes results to a file, as JSON values or as rows of a table."""
 
@@ -111,6 +116,7 @@ class TableWriter:
         self._file = file
         self.format = format
         self.is_empty = True
+        self._columns: list[str] | None = None
 
     def write(self, value: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         """Writes a JSON value or, unless the format is "jsonl", its rows.
@@ -121,6 +127,14 @@ class TableWriter:
             self.write_lines([json.dumps(value, ensure_ascii=False)])
             return
         for row in rows:
+            columns = [name for name, _ in _cells(row)]
+            if self._columns not in (None, columns):
+                raise InputError(
+                    f"the table has the columns {_named(self._columns)}, but "
+                    f"{row.get('id', 'a row')} has {_named(columns)}; write "
+                    "them as JSON lines (.jsonl), or to a table each"
+                )
+            self._columns = columns
             self.write_lines(
                 table_lines(row, header=self.is_empty, format=self.format)
             )

@@ -84,6 +84,8 @@ class Checkpoint:
       folder: the folder whose other files say how the model is used, such as
         `task.json` or the pooling of sentence-transformers; None if its format
         has none. That of an archive exists as long as `arrays`.
+      max_seq_length: the length that an exported task or text encoder cuts
+        texts to; None if it is not known, or `folder` says it.
       format: name of the source's format.
       skipped: name of each tensor that was not loaded -> reason.
       missing_head: a head that the config declares but the weights lack.
@@ -101,6 +103,7 @@ class Checkpoint:
     vocabulary: Vocabulary = Vocabulary()
     source: str = ""
     folder: pathlib.Path | None = None
+    max_seq_length: int | None = None
     format: str = ""
     skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
     missing_head: str | None = None

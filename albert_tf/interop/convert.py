@@ -110,6 +110,10 @@ def convert(
         config_overrides=config.config_overrides,
         revision=config.revision,
     )
+    # A run's folder stands for a folder in it, and a TensorFlow checkpoint's
+    # path is that of no file.
+    read = checkpoint.source
+    check_not_input(config.output, [read, f"{read}.index"])
     if head is not None and head not in checkpoint.components:
         raise InputError(
             f"head: {checkpoint.source} has no {head}; it has "

@@ -23,6 +23,7 @@ from albert_tf.schema import check_argument
 from albert_tf.text import tokenizer_files
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON
 
 _TOKENIZER_FILES = (".model", ".spm", ".txt")
 _HF_CONFIG = huggingface.CONFIG_FILE
@@ -243,8 +244,18 @@ def load_tokenizer(
         return tokenizer_files.load_tokenizer(local).with_settings(**settings)
     if local.endswith(_TOKENIZER_FILES) and not os.path.isdir(local):
         return AlbertTokenizer.from_file(local, **settings)
-    # No head is read, so any name of it will do.
-    vocabulary = open_checkpoint(local, head="classifier_head").vocabulary
+    try:  # No head is read, so any name of it will do.
+        vocabulary = open_checkpoint(local, head="classifier_head").vocabulary
+    except InputError:  # No weights, or others than an ALBERT's.
+        for name in (
+            tokenizer_files.MODEL_FILE,
+            tokenizer_files.WORDPIECE_FILE,
+        ):
+            if os.path.exists(file := os.path.join(local, name)):
+                return AlbertTokenizer.from_file(file, **settings)
+        if not os.path.exists(os.path.join(local, TOKENIZER_JSON)):
+            raise
+        return tokenizer_files.load_tokenizer(local).with_settings(**settings)
     if vocabulary.tokenizer is None:
         raise InputError(
             f"{path} has no usable tokenizer"

@@ -13,6 +13,7 @@ from albert_tf.input_files import read_json
 from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import (
     Checkpoint,
+    HeadSettings,
     OpenOptions,
     Vocabulary,
     folder_vocabulary,
@@ -53,6 +54,8 @@ def open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     config, notes = options.config, ()
     lower_cases = lower_cases_text(saved_model)
     described: dict[str, Any] = {}
+    task: dict[str, Any] = {}
+    max_seq_length = None
     source = str(folder / _OUR_MANIFEST)
     if system == OURS:
         manifest = read_json(source)
@@ -60,6 +63,11 @@ def open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
             raise InputError(f"{source}: key 'config' is missing")
         described = typed(manifest, "tokenizer", dict, None, source) or {}
         lower_cases = typed(described, "do_lower_case", bool, None, source)
+        task = typed(manifest, "task", dict, None, source) or {}
+        settings = typed(task, "settings", dict, {}, source)
+        max_seq_length = typed(
+            settings, "max_seq_length", int, None, source
+        ) or typed(manifest, "seq_length", int, None, source)
         if config is None:
             config = AlbertConfig.from_dict(manifest["config"], source)
     if config is None:
@@ -69,12 +77,27 @@ def open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
     vocabulary = folder_vocabulary(
         folder / "assets", "google", lower_cases is not False
     )
+    if task:
+        notes += ("task: not read; task.json is in the folder of the model",)
+    matched = match_tensors(system, file, config, head=options.head)
     return dataclasses.replace(
-        match_tensors(system, file, config, head=options.head),
+        matched,
+        head=_with_labels(matched.head, task, source),
         vocabulary=_with_settings(vocabulary, described, source),
+        max_seq_length=max_seq_length,
         format=description,
         notes=notes,
     )
+
+
+def _with_labels(
+    head: HeadSettings, task: Mapping[str, Any], source: str
+) -> HeadSettings:
+    """Returns a head with the names of the labels of a manifest's task."""
+    labels = typed(task, "labels", list[str], None, source) or []
+    if len(labels) != head.num_labels:
+        return head
+    return dataclasses.replace(head, labels=tuple(labels))
 
 
 def _with_settings(

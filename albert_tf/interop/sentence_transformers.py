@@ -216,6 +216,28 @@ def _modes(config: Mapping[str, Any]) -> list[Any]:
     return modes if isinstance(modes, list) else [modes]
 
 
+def check_case(folder: pathlib.Path | None, lower_cases: bool) -> None:
+    """Checks that texts are lower-cased by the tokenizer, if they are at all.
+
+    sentence-transformers can do it before a tokenizer that keeps upper case.
+
+    Args:
+      folder: that of the model, or None.
+      lower_cases: whether its tokenizer does.
+
+    Raises:
+      InputError: if the folder says so, and the tokenizer does not.
+    """
+    path = folder and folder / _LENGTH_FILE
+    if lower_cases or path is None or not path.exists():
+        return
+    if typed(read_json(path), "do_lower_case", bool, False, str(path)):
+        raise InputError(
+            f"{path}: do_lower_case is true, but the tokenizer keeps upper "
+            f"case; set do_lower_case in {SETTINGS_FILE} instead"
+        )
+
+
 def read_max_length(folder: pathlib.Path) -> float:
     """Returns the length that texts are cut to, infinite if not known."""
     for name, key in (

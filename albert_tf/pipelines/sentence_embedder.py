@@ -110,6 +110,13 @@ class SentenceEmbedder(Pipeline):
         folder = self._checkpoint.folder
         if folder is not None:
             self._max_length = self._length_of(folder)
+        elif self._checkpoint.max_seq_length is not None:
+            self._max_length = min(
+                self._max_length, self._checkpoint.max_seq_length
+            )
+        sentence_transformers.check_case(
+            folder, self._tokenizer.settings.get("do_lower_case", False)
+        )
         if pooling is None:
             pooling = sentence_transformers.default_pooling(folder)
         policy = self._model.dtype_policy

@@ -13,6 +13,7 @@ import numpy as np
 
 from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
+from albert_tf.schema import check_argument
 from albert_tf.text.packing import (
     as_tensors,
     longest_sequence,
@@ -31,6 +32,12 @@ from albert_tf.text.tokens import (
 _Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
 Padding = Literal["longest", "max_length"] | bool
 Truncation = Literal["longest_first"] | bool
+
+
+def check_flags(**flags: Any) -> None:
+    """Raises an `InputError` unless all values are Booleans."""
+    for name, value in flags.items():
+        check_argument(value, bool, name)
 
 
 class Tokenizer(Pieces):
@@ -174,6 +181,7 @@ class Tokenizer(Pieces):
         Raises:
           InputError: if `max_length` is negative.
         """
+        check_argument(max_length, int | None, "max_length")
         if max_length is not None and max_length < 0:
             raise InputError(f"max_length={max_length} must not be negative")
         if isinstance(text, str):
@@ -261,6 +269,7 @@ class Tokenizer(Pieces):
           Dict of `input_word_ids`, `input_mask` and `input_type_ids`
           `[batch, seq]`. One text gives a batch of one.
         """
+        check_argument(max_length, int | None, "max_length")
         if max_length is None:
             max_length = self.model_max_length
         if padding not in ("longest", "max_length", True):

@@ -33,7 +33,18 @@ def make_segment(rows: Sequence[Sequence[int]]) -> Segment:
 
 def longest_sequence(ops: Any, segments: Sequence[Segment]) -> Any:
     """Returns the length of the longest sequence of `pack`, untrimmed."""
-    return ops.largest(sum(x.lengths for x in segments)) + 1 + len(segments)
+    lengths = _lengths(ops, segments)
+    return ops.largest(sum(lengths)) + 1 + len(segments)
+
+
+def _lengths(ops, segments):
+    """Returns the lengths of segments, which must be of the same batch."""
+    lengths = [segment.lengths for segment in segments]
+    if len(lengths) == 2:  # One text would be paired with each of a batch.
+        lengths[0] = ops.check_sizes(
+            *lengths, "Both segments must have the same batch size."
+        )
+    return lengths
 
 
 def pack(
@@ -62,7 +73,7 @@ def pack(
       Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
       `[batch, seq]`; mask and types are 0 at padding.
     """
-    lengths = [segment.lengths for segment in segments]
+    lengths = _lengths(ops, segments)
     separators = [1] * len(segments)
     if drop_empty and len(segments) == 2:
         separators[1] = ops.integers(lengths[1] > 0)

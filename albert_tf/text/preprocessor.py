@@ -1,5 +1,6 @@
 """Text preprocessing in a TensorFlow graph: strings to encoder inputs."""
 
+import operator
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -49,12 +50,6 @@ def _check_segments(
                 f"[batch, (words), (pieces)], not {segment!r}."
             )
         flat.append(segment.merge_dims(1, 2) if rank == 3 else segment)
-    if len(flat) == 2:
-        tf.debugging.assert_equal(
-            flat[0].nrows(),
-            flat[1].nrows(),
-            "Both segments must have the same batch size.",
-        )
     return flat
 
 
@@ -68,9 +63,13 @@ def check_seq_length(
         seq_length = tf.reshape(tf.cast(seq_length, tf.int32), [])
         tf.debugging.assert_greater_equal(seq_length, minimum, message)
         return seq_length
-    if int(value) < minimum:
-        raise ValueError(f"{message}, not {int(value)}.")
-    return int(value)
+    try:
+        length = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{message}, and an integer, not {value}.") from None
+    if length < minimum:
+        raise ValueError(f"{message}, not {length}.")
+    return length
 
 
 class GraphPreprocessor(tf.Module):
@@ -88,7 +87,7 @@ class GraphPreprocessor(tf.Module):
         self.tokenizer = tokenizer
         if seq_length is None:
             seq_length = min(DEFAULT_LENGTH, tokenizer.model_max_length)
-        self.seq_length = seq_length
+        self.seq_length = check_seq_length(seq_length, 2)
         if isinstance(tokenizer, AlbertWordPieceTokenizer):
             self._plain = GraphWordPiece(tokenizer)
         elif isinstance(tokenizer, AlbertTokenizer):

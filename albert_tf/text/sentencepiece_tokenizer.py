@@ -10,7 +10,7 @@ from typing import Any
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
-from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.base_tokenizer import Tokenizer, check_flags
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
@@ -62,7 +62,7 @@ class AlbertTokenizer(Tokenizer):
         model_bytes: bytes,
         *,
         do_lower_case: bool = True,
-        strip_accents: bool = True,
+        strip_accents: bool | None = True,
         digit_comma: DigitComma = "google",
         replace_latex_quotes: bool = False,
         lower_characters_first: bool = False,
@@ -75,7 +75,8 @@ class AlbertTokenizer(Tokenizer):
         Args:
           model_bytes: the serialized model. To load a file, use `from_file`.
           do_lower_case: whether to lower-case, as all English releases do.
-          strip_accents: whether to decompose text (NFKD) and drop accents.
+          strip_accents: whether to decompose text (NFKD) and drop accents; None
+            is the default.
           digit_comma: how pieces that end in a digit and a comma are split:
             "google" as for the released weights, "corrected" as by Hugging
             Face, or "off"; see `split_digit_commas`.
@@ -98,6 +99,16 @@ class AlbertTokenizer(Tokenizer):
           InputError: if the model is invalid, or a special piece of ALBERT is
             missing.
         """
+        if strip_accents is None:
+            strip_accents = True
+        check_flags(
+            do_lower_case=do_lower_case,
+            strip_accents=strip_accents,
+            replace_latex_quotes=replace_latex_quotes,
+            lower_characters_first=lower_characters_first,
+            match_special_tokens=match_special_tokens,
+            cut_at_user_defined_pieces=cut_at_user_defined_pieces,
+        )
         self.normalizer = Normalizer(
             do_lower_case,
             strip_accents,
@@ -169,11 +180,10 @@ class AlbertTokenizer(Tokenizer):
             special piece is missing, or if the tokenizer has no such setting.
         """
         content, name = read_model(path), os.fspath(path)
-        if not is_wordpiece(content):
-            return cls(content, name=name, **settings)
-        return AlbertWordPieceTokenizer(content, name=name).with_settings(
-            **settings
+        tokenizer_class = (
+            AlbertWordPieceTokenizer if is_wordpiece(content) else cls
         )
+        return tokenizer_class(content, name=name).with_settings(**settings)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -321,6 +321,11 @@ def _training_error(error: RuntimeError, config: VocabularyConfig) -> Exception:
         return _too_large(config, int(match[1]))
     if match := re.search(r"required_chars\. \d+ vs (\d+)", message):
         return _too_small(config, int(match[1]))
+    if "sentences_.empty()" in message:
+        return InputError(
+            "the text has no sentence to train on: SentencePiece skips those "
+            "with the character U+2585, which it reserves; replace it"
+        )
     return RuntimeError(f"SentencePiece could not train: {message}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.base_tokenizer import Tokenizer, check_flags
 from albert_tf.text.tokens import Token
 from albert_tf.text.vocabulary_file import (
     MAX_PIECE_BYTES,
@@ -180,6 +180,13 @@ class AlbertWordPieceTokenizer(Tokenizer):
           InputError: if the vocabulary is invalid, or if one of BERT's special
             pieces is missing.
         """
+        check_flags(
+            do_lower_case=do_lower_case,
+            tokenize_chinese_chars=tokenize_chinese_chars,
+            match_special_tokens=match_special_tokens,
+        )
+        if strip_accents is not None:
+            check_flags(strip_accents=strip_accents)
         self.normalizer = WordSplitter(
             do_lower_case, strip_accents, tokenize_chinese_chars, rules
         )
@@ -202,7 +209,8 @@ class AlbertWordPieceTokenizer(Tokenizer):
         cls, path: str | os.PathLike[str], **settings: Any
     ) -> AlbertWordPieceTokenizer:
         """Loads a `vocab.txt`; see `AlbertTokenizer.from_file`."""
-        return cls(read_model(path), name=os.fspath(path), **settings)
+        tokenizer = cls(read_model(path), name=os.fspath(path))
+        return tokenizer.with_settings(**settings)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 def folder(folder, python_lines):
     """The module's folder, with text, records, and files of no use."""
     (folder / "text.txt").write_text("\n".join(python_lines), "utf-8")
+    (folder / "wide.txt").write_text("\n".join(python_lines), "utf-16-le")
     (folder / "empty.txt").write_text("")
     (folder / "config.json").write_text("{not json")
     (folder / "scored").mkdir()
@@ -97,6 +98,7 @@ BAD_INPUT = {
         ("--output=x --input=text.txt --report=text.txt", "would destroy the"),
         ("--output=x --input=text.txt --report=no/r.json", "no does not exist"),
         ("--output=x --input=text.txt --report=start", "start: is a folder"),
+        ("--output=x --input=text.txt --report=train.csv", "train.csv exists"),
         (
             "--output=x --input=text.txt --report=./x.vocab",
             "--report=./x.vocab is a file of the vocabulary",
@@ -520,6 +522,7 @@ BAD_INPUT = {
         ("--model=start --pair=x", "--pair requires --text"),
         ("--model=start --text=x --pair=y --output=x.npy", "as text, not as"),
         ("--model=start --input=empty", "empty has no text"),
+        ("--model=start --input=wide.txt", "wide.txt: UTF-16, not text in"),
         ("--model=start --text=x --pooling=max", "must be one of mean, weigh"),
         ("--model=start --text=x --output=new/x.npy", "new"),
         ("--model=start --text=x --output=x.xlsx", XLSX),

@@ -1,4 +1,5 @@
 import csv
+import gzip
 import json
 import re
 
@@ -69,6 +70,14 @@ def test_embed(texts, albert_eagerly):
     np.testing.assert_allclose(
         [json.loads(line) for line in lines.splitlines()], vectors, atol=2e-6
     )
+    content = (texts / "texts.txt").read_bytes()
+    (texts / "texts.txt.gz").write_bytes(gzip.compress(content))
+    albert_eagerly(
+        texts, "embed --model=start --input=texts.txt.gz --output=same.npy"
+    )
+    assert (texts / "same.npy").read_bytes() == (
+        texts / "vectors.npy"
+    ).read_bytes()
     same = albert_eagerly(texts, "embed --model=start --text=a --pair=a")
     assert same == "1.0\n"
     for name, separator in (("vectors.csv", ","), ("vectors.tsv", "\t")):

@@ -172,6 +172,10 @@ def test_prose_format(documents_of):
         ("ភាសា\nខ្មែរ", "ភាសាខ្មែរ"),
         ("မြန်မာ\nဘာသာ", "မြန်မာဘာသာ"),
         ("我用\nKeras\n训练", "我用 Keras 训练"),
+        ("他说：“你好”\n然后走了——\n不知道…", "他说：“你好”然后走了——不知道…"),
+        ("他说：“\nKeras”\n“好”", "他说：“ Keras” “好”"),
+        ("我说“好”\n“不”他说", "我说“好”“不”他说"),
+        ("He left —\n“so” they\n…", "He left — “so” they …"),
         ("한국\n사람", "한국 사람"),
         ("one 😀\n😀 two", "one 😀 😀 two"),
     ],
@@ -207,6 +211,37 @@ def test_long_paragraphs_are_segmented_in_parts(
     else:
         assert found == [x.strip() for x in segment(language, text)] * repeats
         assert max(lengths) <= 16_000
+
+
+@pytest.mark.parametrize("space", "\u00a0\u2009\u202f\u3000\u0085\u2028\u1680")
+def test_spaces_before_a_full_stop(documents_of, space):
+    """After an initial, sentencex 1.0 panics at those that are not ASCII."""
+    text = f"Carrots have vitamin{space}A{space}. Really. They are orange."
+    for language in ("en", "fr", "zh", "xx"):
+        [found] = documents_of(text, "prose", language=language)
+        assert found[-1] == "They are orange."
+        assert "".join(found).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("text_format", ["lines", "prose"])
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('{"id": 3, "text": "A film."}', "jsonl"),
+        ('<doc id="3" url="x" title="A">', "wikiextractor"),
+        ('{"id": 3, "title": "A film."}', None),
+        ('{"text": 3}', None),
+        ("{" * 100_000, None),
+    ],
+)
+def test_other_formats_are_not_plain_text(
+    documents_of, text_format, line, found
+):
+    if found is None:
+        assert documents_of(f"{line}\n", text_format)[0][0][0] == "{"
+        return
+    with pytest.raises(InputError, match=f"text.txt:1: .*text_format={found}"):
+        documents_of(f"{line}\nThe film.\n", text_format)
 
 
 def test_prose_follows_the_language(documents_of):
@@ -276,6 +311,15 @@ def test_files_without_text_are_skipped_and_counted(tmp_path):
     assert found == [["One."], ["Two."]]
     [line] = describe_oddities(counts)
     assert line == "text: 1 files without text, skipped"
+
+
+def test_carriage_returns_within_lines_are_counted(tmp_path):
+    (tmp_path / "old").write_bytes(b"One.\rTwo.\r\rThree.\r\nFour.\r\n")
+    counts = collections.Counter()
+    [found] = read_corpus([tmp_path / "old"], ReadingConfig(), counts)
+    assert found == ["One.\rTwo.\r\rThree.", "Four."]
+    [line] = describe_oddities(counts)
+    assert line.startswith("text: 3 carriage returns within lines")
 
 
 def blocks_of(corpus, block_bytes=5000, **settings):

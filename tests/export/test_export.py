@@ -7,6 +7,8 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_config import ConvertConfig
 from albert_tf.interop.sentence_transformers import settings_files
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
@@ -99,6 +101,20 @@ def test_weights_of_tokens_are_not_exported(pretrained, tmp_path, caplog):
             )
         )
     assert caplog.text.count("mean_output of the export is the plain mean") == 1
+
+
+def test_a_head_that_is_not_exported_is_named(pretrained, tmp_path, caplog):
+    convert(
+        ConvertConfig(
+            input=pretrained, output=tmp_path / "order", drop=("mlm_head",)
+        )
+    )
+    export(
+        ExportConfig(
+            model=tmp_path / "order", output=tmp_path / "e", kind="encoder"
+        )
+    )
+    assert "the export has neither .sop nor .mlm" in caplog.text
 
 
 def test_a_tokenizer_is_needed(tmp_path, config):

@@ -78,6 +78,9 @@ def test_texts_and_pairs_of_any_length(encoder, expected):
     for length in (7, tf.constant(7)):
         same(encoder(texts, seq_length=length), expected(max_length=7))
     same(encoder(pairs, training=False), expected(TEXTS[::-1]))
+    # One would be paired with each.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="same batch"):
+        encoder([texts, texts[:1]])
     same(encoder(pairs, seq_length=7), expected(TEXTS[::-1], 7))
     # Alone, a text has no padding.
     alone = encoder(texts[:1])

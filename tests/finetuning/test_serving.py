@@ -142,6 +142,28 @@ def test_graphs_predict_like_features(
     assert {x.shape[0] for x in empty.values()} == {0}
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mrpc", "must have the same batch size"),
+        ("race", "must have as many texts as options has rows"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_columns_of_other_sizes_are_errors(
+    make_type, make_model, name, message, size
+):
+    settings = {"max_qa_length": 9} if name == "race" else {}
+    task_type = make_type(name, max_seq_length=20, **settings)
+    call = ServingGraph(task_type, make_model(task_type)).call
+    [names, *_] = task_type.serving_forms.values()
+    for wrong in set(names) - {"options"}:
+        inputs = {x: tf.fill([3, 2][: 1 + (x == "options")], "") for x in names}
+        inputs[wrong] = tf.fill([size], "")
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            call(inputs, False)
+
+
 def test_texts_are_split_like_str_split_and_words_are_not(
     make_type, make_model
 ):

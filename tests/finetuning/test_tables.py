@@ -319,6 +319,16 @@ def test_lines_of_predictions():
     assert table_lines(record, header=False) == [row]
 
 
+def test_tables_have_one_header():
+    """A table of vectors has no place for the similarity of a pair."""
+    file = io.StringIO()
+    writer = TableWriter(file, "tsv")
+    writer.write_record({"id": "0", "embedding": [0.5, 0.25]}, "vector")
+    with pytest.raises(InputError, match="columns id, 0, 1, but 7 has id, sim"):
+        writer.write_record({"id": "7", "similarity": 0.5}, "vector")
+    assert file.getvalue() == "id\t0\t1\n0\t0.500000\t0.250000\n"
+
+
 @pytest.mark.parametrize(
     "reader", ["csv", pytest.param("pandas", marks=pytest.mark.peer), "ours"]
 )

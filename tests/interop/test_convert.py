@@ -246,6 +246,24 @@ def test_existing_output_needs_overwrite(stored, tmp_path, contents):
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
+def test_what_a_name_stands_for_is_not_overwritten(stored, tmp_path, contents):
+    """A run's folder stands for its model, a TF checkpoint's path for files."""
+    convert(stored / "huggingface", tmp_path / "run" / "model")
+    (tmp_path / "run" / "model" / "task.json").write_text("{}")
+    convert(stored / "huggingface", tmp_path / "tf", to="google")
+    before = contents(tmp_path)
+    for name, output in (("run", "run/model"), ("tf/model.ckpt-best", "tf")):
+        with pytest.raises(InputError, match="would destroy the input"):
+            convert(
+                tmp_path / name,
+                tmp_path / output,
+                drop=["sop_head"],
+                overwrite=True,
+                to="google" if name != "run" else "huggingface",
+            )
+    assert contents(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     ("to", "name"),
     [

@@ -6,6 +6,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.interop.archive import UnpackedArchive
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 
 
 @pytest.fixture
@@ -77,6 +78,24 @@ def test_exports_keep_all_settings_of_the_tokenizer(unpacked, edited):
     with edited(folder / "export.json") as manifest:
         manifest["tokenizer"]["strip_accents"] = [1]
     with pytest.raises(InputError, match="strip_accents'.*must be"):
+        open_checkpoint(folder)
+
+
+def test_what_an_export_of_a_task_says_is_kept(unpacked, edited):
+    folder = unpacked("albert_tf_export")
+    with edited(folder / "export.json") as manifest:
+        manifest["task"] = {
+            "labels": ["good"],
+            "settings": {"max_seq_length": 7},
+        }
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.head.labels == ("good",)
+    assert checkpoint.notes[-1].startswith("task: not read")
+    assert checkpoint.max_seq_length == 7
+    assert SentenceEmbedder(folder).max_length == 7
+    with edited(folder / "export.json") as manifest:
+        manifest["task"]["labels"] = [3]
+    with pytest.raises(InputError, match=r"export\.json: labels"):
         open_checkpoint(folder)
 
 

@@ -9,6 +9,7 @@ import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.interop.sentence_transformers import (
+    check_case,
     read_max_length,
     read_pooling,
     read_token_weights,
@@ -112,6 +113,16 @@ def test_length_without_room_for_a_text_is_refused(tmp_path):
     path.write_text('{"max_seq_length": 1}')
     with pytest.raises(InputError, match="max_seq_length=1 must be at least 2"):
         read_max_length(tmp_path)
+
+
+def test_case_that_only_sentence_transformers_ignores(tmp_path):
+    check_case(None, False)
+    check_case(tmp_path, False)
+    path = tmp_path / "sentence_bert_config.json"
+    path.write_text('{"do_lower_case": true}')
+    check_case(tmp_path, True)
+    with pytest.raises(InputError, match="but the tokenizer keeps upper case"):
+        check_case(tmp_path, False)
 
 
 def test_length(tmp_path, tokenizer):

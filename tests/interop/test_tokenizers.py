@@ -23,6 +23,10 @@ def test_a_folder_of_tokenizer_files(stored, tmp_path):
     for name, content in tokenizer_files(tokenizer).items():
         (tmp_path / name).write_bytes(content)
     assert albert_tf.load_tokenizer(tmp_path).settings == tokenizer.settings
+    (tmp_path / "tokenizer_config.json").unlink()
+    found = albert_tf.load_tokenizer(tmp_path, match_special_tokens=True)
+    assert found.settings["match_special_tokens"]
+    assert found.model_bytes == tokenizer.model_bytes
 
 
 def test_no_tokenizer(stored, tmp_path):

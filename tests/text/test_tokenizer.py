@@ -299,6 +299,23 @@ def test_with_settings(tokenizer):
         tokenizer.with_settings(rules="google")
 
 
+def test_wrong_settings(clean_model, tmp_path):
+    wordpiece = tmp_path / "vocab.txt"
+    wordpiece.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    for path in (clean_model, wordpiece):
+        tokenizer = AlbertTokenizer.from_file(path)
+        for name in ("do_lower_case", "match_special_tokens", "strip_accents"):
+            with pytest.raises(InputError, match=f"{name}='false' must be"):
+                AlbertTokenizer.from_file(path, **{name: "false"})
+            with pytest.raises(InputError, match=f"{name}=1 must be"):
+                tokenizer.with_settings(**{name: 1})
+        with pytest.raises(InputError, match="case=True is not a setting of"):
+            AlbertTokenizer.from_file(path, case=True)
+    # As in `VocabularyConfig`.
+    found = AlbertTokenizer.from_file(clean_model, strip_accents=None)
+    assert found.settings == AlbertTokenizer.from_file(clean_model).settings
+
+
 def joined(tokens_of, text, length):
     """Returns the tokens of the segments of a text."""
     return [
@@ -415,6 +432,7 @@ def test_surrogates_and_bytes(tokenizer):
         (["a"], {"return_tensors": "mlx"}, "return_tensors must .* not 'mlx'"),
         (["a", "b"], {"max_length": 2}, "max_length must be at least 3"),
         ([["a", "b"], ["c"]], {}, "same length, not 2 and 1"),
+        (["a"], {"max_length": 4.0}, "max_length=4.0 must be an integer"),
     ],
 )
 def test_wrong_arguments(tokenizer, texts, arguments, message):

@@ -150,6 +150,11 @@ def test_no_text(sentences, tmp_path):
         train(sentences, tmp_path / "x", vocab_size=50)
 
 
+def test_a_character_that_sentencepiece_reserves(tmp_path):
+    with pytest.raises(InputError, match=r"character U\+2585, which it reserv"):
+        train(["a\u2585b hello"] * 3, tmp_path / "x", vocab_size=20)
+
+
 def test_long_sentences_are_used(tmp_path):
     text = ["qua " * 3000 + "zz" * 3000, "ab ba"]
     path = train(text, tmp_path / "x", vocab_size=20)

@@ -189,12 +189,21 @@ class MultipleChoice(TaskType):
         from albert_tf.finetuning.multiple_choice import features
 
         shape = tf.shape(inputs["options"])  # [batch, choices]
+        example = tf.repeat(tf.range(shape[0]), shape[1])
+        for name in ("context", "question"):
+            check = tf.debugging.assert_equal(
+                tf.size(inputs[name]),
+                shape[0],
+                f"{name} must have as many texts as options has rows",
+            )
+            with tf.control_dependencies([check]):
+                example = tf.identity(example)
         sequences = features.choice_sequences(
             preprocessor,
             inputs["context"],
             inputs["question"],
             tf.reshape(inputs["options"], [shape[0] * shape[1]]),
-            example=tf.repeat(tf.range(shape[0]), shape[1]),
+            example=example,
             max_seq_length=self.max_seq_length,
             max_qa_length=self.max_qa_length,
         )

@@ -90,16 +90,24 @@ class QuestionAnswers:
         return _NO_SPAN_TEXT if is_v1 and self.has_no_span else text
 
     def n_best(self) -> list[dict[str, Any]]:
-        """Returns the best answers as in `nbest_predictions.json`."""
+        """Returns the best answers under the original's names."""
         return [
             {
-                "text": self._in_files(answer.text),
-                "probability": 1.0 if self.has_no_span else answer.probability,
+                "text": answer.text,
+                "probability": answer.probability,
                 "start_log_prob": answer.start_score,
                 "end_log_prob": answer.end_score,
             }
             for answer in self.best
         ]
+
+    def n_best_predictions(self) -> list[dict[str, Any]]:
+        """Returns `n_best` as in the original's `nbest_predictions.json`."""
+        best = self.n_best()
+        if self.has_no_span:
+            text = self._in_files(best[0]["text"])
+            return [best[0] | {"text": text, "probability": 1.0}]
+        return best
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -329,7 +337,7 @@ class AnswerFiles(contextlib.AbstractContextManager):
         for each in answers:
             contents = [
                 each.prediction(self._threshold),
-                each.n_best(),
+                each.n_best_predictions(),
                 each.null_score,
             ]
             for file, content in zip(self._files, contents, strict=False):

@@ -109,8 +109,11 @@ def compare(answers, question, n_best=20, max_answer_length=30):
         assert answers.best[0].start is answers.best[0].end is None
         wanted = [("", (-1e6, -1e6) if is_joint else (0, 0))]
         assert [answer.probability for answer in answers.best] == [0.0]
+        assert [(x["text"], x["probability"]) for x in answers.n_best()] == [
+            ("", 0.0)
+        ]
         # As in the original's files.
-        [best] = answers.n_best()
+        [best] = answers.n_best_predictions()
         assert best["text"] == ("" if is_joint else "empty")
         assert best["text"] == answers.prediction()
         assert best["probability"] == 1.0
@@ -124,7 +127,7 @@ def compare(answers, question, n_best=20, max_answer_length=30):
     )
     exponentials = [math.exp(s - scores.sum(1)[0]) for s in scores.sum(1)]
     np.testing.assert_allclose(
-        [a["probability"] for a in answers.n_best()],
+        [a["probability"] for a in answers.n_best_predictions()],
         np.array(exponentials) / sum(exponentials),
         rtol=1e-12,
     )
