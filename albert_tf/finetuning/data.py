@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import os
 import pathlib
 import sys
@@ -17,6 +18,8 @@ from albert_tf.finetuning.library_datasets import NamedSplit
 from albert_tf.finetuning.task_config import split_path
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import sha256
+
+_logger = logging.getLogger(__name__)
 
 # Version of the features, incremented when the same examples give other ones,
 # with which a run cannot be resumed.
@@ -143,6 +146,13 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
         dev_features = task_type.features(dev, labelled=False)
     # The development set selects the weights that are kept.
     identity["dev_files"] = _digests(files.dev)
+    splits = _splits([*files.train, *files.dev])  # of the same files
+    if not splits and set(identity["files"]) & set(identity["dev_files"]):
+        _logger.warning(
+            "%s: the model is also trained on these examples, so scores say "
+            "nothing about others; set some examples aside as dev",
+            ", ".join(map(str, files.dev)),
+        )
     identity |= {f"dev_{name}": x for name, x in _splits(files.dev).items()}
     return TaskData(
         train=train, dev=dev, dev_features=dev_features, identity=identity

@@ -14,7 +14,7 @@ from albert_tf.finetuning.example_texts import text_ranks
 from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.input_files import check_not_web_address, read_text
+from albert_tf.input_files import check_not_web_address, exists, read_text
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -89,9 +89,10 @@ def open_model_folder(path: Path | ModelFolder) -> ModelFolder:
                 f"fine-tune it with `albert finetune --init_from={name}`, and "
                 "give the folder of that run"
             )
-        raise InputError(
-            f"{name}: no fine-tuned model (no {TASK_FILE}); {todo}"
-        )
+        what = f"no fine-tuned model (no {TASK_FILE})"
+        if not exists(name):
+            what = "no such file or folder"
+        raise InputError(f"{name}: {what}; {todo}")
     file = folder / TASK_FILE
     task_config = TaskConfig.from_json(read_text(file), os.fspath(file))
     return ModelFolder(path=folder, task_config=task_config)

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -270,9 +271,12 @@ def _column_indices(
             count = names.count(column)
             problem = f"occurs {count} times" if count else "is not"
             listed = ", ".join(map(repr, names[:20]))
+            advice = f"give another name ({key}_column)"
+            if len(names) == 1 and re.search("[;\t|]", names[0]):
+                advice = "cells are separated by commas, or tabs in .tsv files"
             raise InputError(
                 f"{location}: column {column!r} {problem} in the header, "
-                f"{listed[:300]}; give another name"
+                f"{listed[:300]}; {advice}"
             )
         else:
             indices[key] = names.index(column)

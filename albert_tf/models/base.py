@@ -199,6 +199,10 @@ class AlbertModel(keras.Model):
     ) -> Self:
         """Creates a model from an open checkpoint; see `from_pretrained`."""
         from_file = cls._arguments_from(checkpoint, new_head, arguments)
+        labels = arguments.get("labels")
+        is_new = "num_labels" in set(cls.HEAD_ARGUMENTS) - set(from_file)
+        if is_new and isinstance(labels, (list, tuple)):
+            arguments.setdefault("num_labels", len(labels))
         for name, values in cls.HEAD_ARGUMENTS.items():
             if name not in from_file | arguments:
                 raise InputError(

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 from albert_tf.errors import InputError, import_packages
+from albert_tf.runtimes.config import choose_runtime
 from albert_tf.server.config import ServeConfig
 
 
@@ -30,9 +31,8 @@ def serve(
     listener = _bind(config.host, config.port)
     with listener:
         config.load_task_module()
-        model = load_served_model(
-            config.model, config.max_batch_size, config.runtime
-        )
+        runtime = choose_runtime(config.runtime)
+        model = load_served_model(config.model, config.max_batch_size, runtime)
         settings = uvicorn.Config(
             create_app(model, config),
             log_level="warning",
@@ -45,7 +45,7 @@ def serve(
         host, port = listener.getsockname()[:2]
         shown_host = f"[{host}]" if ":" in host else host
         report(
-            f"{config.model} ({model.task}) answers at "
+            f"{config.model} ({model.task}, {runtime}) answers at "
             f"http://{shown_host}:{port}: {', '.join(model.endpoints)}"
         )
         uvicorn.Server(settings).run(sockets=[listener])

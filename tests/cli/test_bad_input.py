@@ -297,7 +297,10 @@ BAD_INPUT = {
             "early_stopping_patience=2 needs a development set; give --dev",
         ),
     ],
-    "predict": [("", "--model is required")],
+    "predict": [
+        ("", "--model is required"),
+        ("--model=absent --text=a", "absent: no such file or folder; give"),
+    ],
     PREDICT: [
         ("--question=x", "--question requires --context"),
         ("--pair=x", "--pair requires --text"),

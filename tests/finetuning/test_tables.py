@@ -93,6 +93,9 @@ def test_missing_columns(tmp_path):
         InputError, match="column 'x' occurs 2 times in the header"
     ):
         cells(path, ["x"])
+    path = write(tmp_path / "a.csv", "x;y\n1;2\n")
+    with pytest.raises(InputError, match="cells are separated by commas, or"):
+        cells(path, ["x"])
 
 
 @pytest.mark.parametrize(

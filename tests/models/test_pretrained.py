@@ -176,6 +176,12 @@ def test_a_new_head_has_no_weights_or_labels_of_the_old(num_labels):
             assert not np.array_equal(value, old[path])
 
 
+def test_labels_say_how_many_there_are():
+    labels = ["no", "maybe", "yes"]
+    model = AlbertClassifier.from_pretrained(GOOGLE, labels=labels)
+    assert (model.num_labels, list(model.labels)) == (3, labels)
+
+
 def test_new_head_keeps_the_pretraining_heads_of_the_checkpoint(pretrainer):
     model = AlbertPretrainer.from_pretrained(GOOGLE, new_head=True)
     assert_same(model, pretrainer)

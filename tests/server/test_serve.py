@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -22,8 +23,8 @@ def test_command_serves_until_it_is_stopped():
         text=True,
     )
     line = process.stdout.readline()
-    assert line.startswith("albert_tiny_en (pretrained) answers at http://")
-    address = line.split()[4].rstrip(":")
+    assert re.match(r"albert_tiny_en \(pretrained, \w+\) answers at http", line)
+    address = line.split()[5].rstrip(":")
     with urllib.request.urlopen(
         f"{address}/embed", b'{"inputs": "A text."}', timeout=60
     ) as response:
