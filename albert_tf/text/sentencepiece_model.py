@@ -62,6 +62,27 @@ def load_processor(
     return processor
 
 
+def with_control_pieces(
+    content: bytes, processor: sentencepiece.SentencePieceProcessor
+) -> bytes:
+    """Returns a model whose special pieces are found in no text.
+
+    They are control pieces in Google's models and ours, but user-defined in
+    those of other recipes, and "[SEP]" in a text would become a separator.
+
+    Args:
+      content: a serialized model.
+      processor: the same, loaded.
+    """
+    ids = [processor.piece_to_id(piece) for piece in SPECIAL_PIECES]
+    if all(map(processor.is_control, ids)):
+        return content
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    for i in ids:
+        model.pieces[i].type = _Piece.CONTROL
+    return model.SerializeToString()
+
+
 def check_model(content: bytes) -> None:
     """Rejects models on which SentencePiece would crash or exhaust memory.
 

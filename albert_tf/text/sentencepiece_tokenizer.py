@@ -19,6 +19,7 @@ from albert_tf.text.sentencepiece_model import (
     replace_pieces,
     split_digit_commas,
     user_defined_pieces,
+    with_control_pieces,
     words_are_independent,
 )
 from albert_tf.text.tokens import LONGEST_SEGMENT, SEGMENT_LENGTH, Token
@@ -118,6 +119,10 @@ class AlbertTokenizer(Tokenizer):
         self.digit_comma = digit_comma
         self.cut_at_user_defined_pieces = cut_at_user_defined_pieces
         self._processor = load_processor(model_bytes, name)
+        given = model_bytes
+        model_bytes = with_control_pieces(given, self._processor)
+        if model_bytes != given:
+            self._processor = load_processor(model_bytes, name)
         self.splits = split_digit_commas(self._processor, digit_comma)
 
         unknown = self._piece(self._processor.unk_id())

@@ -8,8 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
+from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
 from albert_tf.text.tokens import (
@@ -297,6 +299,23 @@ def test_with_settings(tokenizer):
     assert tokenizer.with_settings() is tokenizer
     with pytest.raises(InputError, match="rules='google' is not a setting of"):
         tokenizer.with_settings(rules="google")
+
+
+def test_special_pieces_that_are_user_defined(clean_model):
+    """As of `spm_train --user_defined_symbols=[CLS],[SEP],[MASK]`."""
+    google = AlbertTokenizer.from_file(clean_model, do_lower_case=False)
+    model = sentencepiece_model_pb2.ModelProto.FromString(google.model_bytes)
+    for piece in model.pieces[2:5]:
+        assert piece.piece in ("[CLS]", "[SEP]", "[MASK]")
+        piece.type = piece.USER_DEFINED
+    tokenizer = AlbertTokenizer(model.SerializeToString(), do_lower_case=False)
+    text = "a [SEP] b [MASK] c"
+    assert tokenizer.encode(text) == google.encode(text)
+    assert not {2, 3, 4} & set(tokenizer.encode(text))
+    matching = tokenizer.with_settings(match_special_tokens=True)
+    assert {3, 4} < set(matching.encode(text))
+    graph = GraphPreprocessor(tokenizer)
+    assert graph.tokenize([text]).to_list() == [google.encode(text)]
 
 
 def test_wrong_settings(clean_model, tmp_path):
