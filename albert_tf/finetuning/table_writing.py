@@ -49,7 +49,13 @@ def table_lines(
     cells with commas, quotes or line breaks, and a cell with line breaks is
     several lines of the file; tabs and line breaks become blanks in "tsv".
     """
-    cells = list(_cells(record))
+    return _lines(list(_cells(record)), header, format)
+
+
+def _lines(
+    cells: Sequence[tuple[str, str]], header: bool, format: Format
+) -> list[str]:
+    """Formats named cells as lines of a table."""
     rows = zip(*cells, strict=True) if header else [[x for _, x in cells]]
     if format == "csv":
         return [_csv_line(row) for row in rows]
@@ -127,7 +133,8 @@ class TableWriter:
             self.write_lines([json.dumps(value, ensure_ascii=False)])
             return
         for row in rows:
-            columns = [name for name, _ in _cells(row)]
+            cells = list(_cells(row))
+            columns = [name for name, _ in cells]
             if self._columns not in (None, columns):
                 raise InputError(
                     f"the table has the columns {_named(self._columns)}, but "
@@ -135,9 +142,7 @@ class TableWriter:
                     "them as JSON lines (.jsonl), or to a table each"
                 )
             self._columns = columns
-            self.write_lines(
-                table_lines(row, header=self.is_empty, format=self.format)
-            )
+            self.write_lines(_lines(cells, self.is_empty, self.format))
 
     def write_record(self, record: Mapping[str, Any], layout: Layout) -> None:
         """Writes a prediction, see `TaskType.record`."""

@@ -64,10 +64,10 @@ def open_saved_model(folder: pathlib.Path, options: OpenOptions) -> Checkpoint:
         described = typed(manifest, "tokenizer", dict, None, source) or {}
         lower_cases = typed(described, "do_lower_case", bool, None, source)
         task = typed(manifest, "task", dict, None, source) or {}
-        settings = typed(task, "settings", dict, {}, source)
-        max_seq_length = typed(
-            settings, "max_seq_length", int, None, source
-        ) or typed(manifest, "seq_length", int, None, source)
+        max_seq_length = typed(manifest, "seq_length", int, None, source)
+        if task.get("task_type") == "embedding":
+            settings = typed(task, "settings", dict, {}, source)
+            max_seq_length = typed(settings, "max_seq_length", int, 0, source)
         if config is None:
             config = AlbertConfig.from_dict(manifest["config"], source)
     if config is None:

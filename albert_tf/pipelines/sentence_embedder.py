@@ -110,7 +110,7 @@ class SentenceEmbedder(Pipeline):
         folder = self._checkpoint.folder
         if folder is not None:
             self._max_length = self._length_of(folder)
-        elif self._checkpoint.max_seq_length is not None:
+        elif self._checkpoint.max_seq_length:
             self._max_length = min(
                 self._max_length, self._checkpoint.max_seq_length
             )

@@ -85,6 +85,7 @@ def test_what_an_export_of_a_task_says_is_kept(unpacked, edited):
     folder = unpacked("albert_tf_export")
     with edited(folder / "export.json") as manifest:
         manifest["task"] = {
+            "task_type": "embedding",
             "labels": ["good"],
             "settings": {"max_seq_length": 7},
         }
