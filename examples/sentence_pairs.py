@@ -31,8 +31,8 @@ from albert_tf.data.documents import (
     document_text,
     is_heldout,
     read_corpus,
-    split_sentences,
 )
+from albert_tf.data.paragraphs import split_sentences
 from albert_tf.data.text_files import find_text_files
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically

@@ -21,7 +21,7 @@ import random
 import re
 import sys
 
-from albert_tf.data.documents import split_sentences
+from albert_tf.data.paragraphs import split_sentences
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, write_atomically
 from albert_tf.finetuning.examples import BadExamples
@@ -194,17 +194,19 @@ def main(arguments=None):
     ]
     if bad.counted:
         print(bad.summary(), file=sys.stderr)
+    # What another question asks may be entailed after all.
+    entailed = {row[:2] for row in rows if row[2] == "entailment"}
+    rows = [x for x in rows if x[2] == "entailment" or x[:2] not in entailed]
     if not rows:
         raise InputError(f"{given.input}: no statement can be made of it")
     rng.shuffle(rows)
-    # Quotation marks would have to be doubled, and are of no use here.
-    lines = ["\t".join(row).replace('"', "''") for row in rows]
+    lines = map("\t".join, rows)
     header = "sentence1\tsentence2\tlabel"
     write_atomically(given.output, "\n".join([header, *lines]) + "\n")
-    entailed = sum(label == "entailment" for *_, label in rows)
+    count = sum(label == "entailment" for *_, label in rows)
     print(
         f"wrote {len(rows):,} statements to {given.output}, of which "
-        f"{entailed:,} are entailed"
+        f"{count:,} are entailed"
     )
 
 

@@ -37,6 +37,7 @@ from albert_tf.interop.open_checkpoint import (
     open_fine_tuned,
 )
 from albert_tf.interop.sentence_transformers import (
+    check_case,
     default_length,
     default_pooling,
 )
@@ -232,6 +233,9 @@ def _export_encoder(
     else:
         origin = origin_of_checkpoint(checkpoint, source)
     origin = origin.with_license(config.license)
+    check_case(
+        checkpoint.folder, tokenizer.settings.get("do_lower_case", False)
+    )
     has_mean = kind not in ("preprocessor", "encoder")
     if has_mean and default_pooling(checkpoint.folder) == "weighted_mean":
         _logger.warning(

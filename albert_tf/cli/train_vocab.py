@@ -126,7 +126,9 @@ def main(flags: CommandFlags) -> None:
         raise InputError(f"--report={given.report}: {folder} does not exist")
     if given.report is not None and is_folder(given.report):
         raise InputError(f"--report={given.report}: is a folder; name a file")
-    if given.report and exists(given.report) and not given.overwrite:
+    report = given.report or ""
+    is_file = exists(report) if is_remote(report) else os.path.isfile(report)
+    if is_file and not given.overwrite:
         raise InputError(
             f"--report={given.report} exists; choose another name, or "
             "--overwrite it"

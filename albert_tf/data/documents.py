@@ -7,15 +7,11 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import itertools
 import json
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import sentencex
-
 from albert_tf.data.data_config import ReadingConfig
+from albert_tf.data.paragraphs import join_lines, split_paragraph
 from albert_tf.data.text_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_BYTES,
@@ -27,7 +23,6 @@ from albert_tf.data.tfds import is_tfds_file, read_tfds_texts
 from albert_tf.errors import InputError
 from albert_tf.files import Path
 from albert_tf.input_files import parse_object, shown
-from albert_tf.text.word_splitter import UNSPACED_SCRIPTS
 
 # The number of a line, the offset of a piece in it, and the piece.
 _Line = tuple[int, int, str]
@@ -51,13 +46,6 @@ MAX_DOCUMENT_CHARACTERS = 4_000_000
 
 # Sentences of a part of a document; see `split_documents`.
 _PART_SENTENCES = 60
-
-# White space before a full stop. After an initial, sentencex 1.0 panics at it.
-_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f](?=[.!?])")
-
-# Longer paragraphs are segmented in parts: sentencex takes a time that is
-# quadratic in the length of Chinese or Japanese text.
-_MAX_SEGMENTED = 16_000
 
 
 def read_documents(
@@ -123,7 +111,9 @@ def _read(
         encoding_errors=config.encoding_errors,
         counts=counts,
     )
-    if text_format in ("lines", "prose"):
+    # A part of a file may begin with anything.
+    is_part = isinstance(path, TextSlice) and path.start > 0
+    if text_format in ("lines", "prose") and not is_part:
         lines = _checked_lines(lines, path, config)
     if text_format == "lines":
         sentences = (line.strip() or None for _, _, line in lines)
@@ -140,13 +130,13 @@ def _read(
 def _checked_lines(
     lines: Iterable[_Line], path: Path | TextSlice, config: ReadingConfig
 ) -> Iterator[_Line]:
-    """Yields lines of plain text, after a look at the first one.
+    """Yields lines of plain text, after a look at the first that is not blank.
 
     Raises:
       InputError: if it is a JSON object with a text, or a tag of WikiExtractor.
     """
     lines = iter(lines)
-    for number, start, line in itertools.islice(lines, 1):
+    for number, start, line in lines:
         found = "wikiextractor" if line.startswith("<doc id=") else None
         if line.startswith("{"):
             with contextlib.suppress(ValueError, RecursionError):
@@ -159,6 +149,8 @@ def _checked_lines(
                 f"file with text_format={found}"
             )
         yield number, start, line
+        if line.strip():
+            break
     yield from lines
 
 
@@ -220,59 +212,19 @@ def _sentences_of_prose(
     for _, _, line in lines:
         for page, text in enumerate(line.split("\f")):
             if page or not text.strip():
-                yield from _split(_join(paragraph), language)
+                yield from split_paragraph(join_lines(paragraph), language)
                 paragraph, characters = [], 0
                 blank_lines += 1
             if page or blank_lines == 2:
                 yield None
             if text.strip():
                 if characters > MAX_LINE_BYTES:
-                    yield from _split(_join(paragraph), language)
+                    yield from split_paragraph(join_lines(paragraph), language)
                     paragraph, characters = [], 0
                 paragraph.append(text.strip())
                 characters += len(text)
                 blank_lines = 0
-    yield from _split(_join(paragraph), language)
-
-
-def _join(lines: list[str]) -> str:
-    """Joins the lines of a paragraph."""
-    parts = lines[:1]
-    for before, after in itertools.pairwise(lines):
-        ends = _outer(reversed(before)), _outer(after)
-        if not all(map(_is_unspaced, ends)):
-            parts.append(" ")
-        parts.append(after)
-    return "".join(parts)
-
-
-def _outer(characters: Iterable[str]) -> str:
-    """Returns the first one that says which script surrounds a line break.
-
-    Quotation marks, dashes and the like are of Chinese and of other scripts.
-    """
-    first = ""
-    for character in characters:
-        first = first or character
-        is_mark = unicodedata.category(character).startswith("P")
-        if not is_mark or unicodedata.east_asian_width(character) != "A":
-            return character
-    return first
-
-
-def _is_unspaced(character: str) -> bool:
-    """Returns whether no space is written between this and a similar one.
-
-    So it is for ideographs, kana and their punctuation, which are wide, as CSS
-    joins lines (Text Level 3, section 4.1.3), and some scripts of Asia.
-    """
-    if character < "\u0e00":
-        return False
-    name = unicodedata.name(character, "")
-    is_wide = unicodedata.east_asian_width(character) in "FWH"
-    if is_wide:
-        return "HANGUL" not in name and unicodedata.category(character) != "So"
-    return name.startswith(UNSPACED_SCRIPTS)
+    yield from split_paragraph(join_lines(paragraph), language)
 
 
 def _sentences_of_wikiextractor(
@@ -286,7 +238,7 @@ def _sentences_of_wikiextractor(
             yield None
         elif line.strip():
             has_text = True
-            yield from _split(line.strip(), language)
+            yield from split_paragraph(line.strip(), language)
     if has_text and not tagged:
         raise InputError(
             f"{path}: no line begins with <doc, as in WikiExtractor's files; "
@@ -325,38 +277,7 @@ def _sentences_of_texts(
     for text in texts:
         yield None
         for _, _, paragraph in split_long_lines(io.BytesIO(text.encode())):
-            yield from _split(paragraph.decode().strip(), language)
-
-
-def split_sentences(language: str, text: str) -> list[str]:
-    """Splits a paragraph with the sentencex library; joined, they are the text.
-
-    Args:
-      language: ISO 639 code.
-      text: the paragraph.
-    """
-    # As many characters as the text has.
-    plain = _WIDE_SPACE.sub(" ", text)
-    ends = itertools.accumulate(map(len, sentencex.segment(language, plain)))
-    return [text[x:y] for x, y in itertools.pairwise([0, *ends])]
-
-
-def _split(paragraph: str, language: str) -> Iterator[str]:
-    """Yields the sentences of a paragraph."""
-    start, size = 0, _MAX_SEGMENTED
-    while start < len(paragraph):
-        part = paragraph[start : start + size]
-        sentences = split_sentences(language, part)
-        end = len(part)
-        if start + end < len(paragraph):
-            # The last quarter is segmented again, with what follows it: it may
-            # have the beginning of a sentence, or of a quotation, which is not
-            # split.
-            while sentences and end > size * 3 // 4:
-                end -= len(sentences.pop())
-        yield from map(str.strip, sentences)
-        start += end
-        size = _MAX_SEGMENTED if sentences else 2 * size
+            yield from split_paragraph(paragraph.decode().strip(), language)
 
 
 @dataclasses.dataclass(frozen=True)

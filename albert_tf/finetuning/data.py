@@ -146,13 +146,14 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
         dev_features = task_type.features(dev, labelled=False)
     # The development set selects the weights that are kept.
     identity["dev_files"] = _digests(files.dev)
-    splits = _splits([*files.train, *files.dev])  # of the same files
-    if not splits and set(identity["files"]) & set(identity["dev_files"]):
-        _logger.warning(
-            "%s: the model is also trained on these examples, so scores say "
-            "nothing about others; set some examples aside as dev",
-            ", ".join(map(str, files.dev)),
-        )
+    trained = {sha256(path) for path in _plain_files(files.train)}
+    for path in _plain_files(files.dev):
+        if sha256(path) in trained:
+            _logger.warning(
+                "%s: the model is also trained on these examples, so scores "
+                "say nothing about others; set some examples aside as dev",
+                path,
+            )
     identity |= {f"dev_{name}": x for name, x in _splits(files.dev).items()}
     return TaskData(
         train=train, dev=dev, dev_features=dev_features, identity=identity
@@ -198,6 +199,12 @@ def _identity(
 
 def _digests(sources: Sequence[Source]) -> list[str]:
     return [sha256(path) for path in files_below(sources)]
+
+
+def _plain_files(sources: Sequence[Source]) -> list[str]:
+    """Returns sources that are files; folders and datasets have others, too."""
+    given = [x for x in sources if not isinstance(x, NamedSplit)]
+    return [os.fspath(x) for x in given if os.path.isfile(x)]
 
 
 def _splits(sources: Sequence[Source]) -> dict[str, Any]:

@@ -246,19 +246,31 @@ def load_tokenizer(
         return AlbertTokenizer.from_file(local, **settings)
     try:  # No head is read, so any name of it will do.
         vocabulary = open_checkpoint(local, head="classifier_head").vocabulary
-    except InputError:  # No weights, or others than an ALBERT's.
-        for name in (
-            tokenizer_files.MODEL_FILE,
-            tokenizer_files.WORDPIECE_FILE,
-        ):
-            if os.path.exists(file := os.path.join(local, name)):
-                return AlbertTokenizer.from_file(file, **settings)
-        if not os.path.exists(os.path.join(local, TOKENIZER_JSON)):
+    except InputError:
+        tokenizer = _tokenizer_without_weights(pathlib.Path(local), settings)
+        if tokenizer is None:
             raise
-        return tokenizer_files.load_tokenizer(local).with_settings(**settings)
+        return tokenizer
     if vocabulary.tokenizer is None:
         raise InputError(
             f"{path} has no usable tokenizer"
             f"{vocabulary.problem and ': '}{vocabulary.problem}"
         )
     return vocabulary.tokenizer.with_settings(**settings)
+
+
+def _tokenizer_without_weights(
+    folder: pathlib.Path, settings: Mapping[str, Any]
+) -> Tokenizer | None:
+    """Loads a tokenizer from a folder without settings and without weights.
+
+    Returns None if it has weights, which may be damaged, or no tokenizer.
+    """
+    if not folder.is_dir() or huggingface.find_weights(folder) is not None:
+        return None
+    if any((folder / name).exists() for name in (_HF_CONFIG, TOKENIZER_JSON)):
+        return tokenizer_files.load_tokenizer(folder).with_settings(**settings)
+    for name in (tokenizer_files.MODEL_FILE, tokenizer_files.WORDPIECE_FILE):
+        if (folder / name).exists():
+            return AlbertTokenizer.from_file(folder / name, **settings)
+    return None

@@ -231,7 +231,7 @@ def check_case(folder: pathlib.Path | None, lower_cases: bool) -> None:
     path = folder and folder / _LENGTH_FILE
     if lower_cases or path is None or not path.exists():
         return
-    if typed(read_json(path), "do_lower_case", bool, False, str(path)):
+    if typed(read_json(path), "do_lower_case", bool, None, str(path)):
         raise InputError(
             f"{path}: do_lower_case is true, but the tokenizer keeps upper "
             f"case; set do_lower_case in {SETTINGS_FILE} instead"

@@ -21,6 +21,7 @@ from albert_tf.text.packing import (
     pack,
 )
 from albert_tf.text.pieces import Pieces
+from albert_tf.text.tokenizer_arguments import check_names
 from albert_tf.text.tokens import (
     SEGMENT_LENGTH,
     SpecialTokens,
@@ -32,12 +33,6 @@ from albert_tf.text.tokens import (
 _Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
 Padding = Literal["longest", "max_length"] | bool
 Truncation = Literal["longest_first"] | bool
-
-
-def check_flags(**flags: Any) -> None:
-    """Raises an `InputError` unless all values are Booleans."""
-    for name, value in flags.items():
-        check_argument(value, bool, name)
 
 
 class Tokenizer(Pieces):
@@ -121,12 +116,7 @@ class Tokenizer(Pieces):
         Raises:
           InputError: if the tokenizer has no such setting.
         """
-        for name in settings.keys() - self.settings.keys():
-            raise InputError(
-                f"{name}={settings[name]!r} is not a setting of "
-                f"{type(self).__name__} ({self.file_name}); it has "
-                f"{', '.join(self.settings)}."
-            )
+        check_names(settings, type(self), self.file_name)
         if not settings:
             return self
         changed = type(self)(self.model_bytes, **{**self.settings, **settings})
@@ -181,9 +171,12 @@ class Tokenizer(Pieces):
         Raises:
           InputError: if `max_length` is negative.
         """
-        check_argument(max_length, int | None, "max_length")
-        if max_length is not None and max_length < 0:
-            raise InputError(f"max_length={max_length} must not be negative")
+        if max_length is not None:
+            check_argument(max_length, int, "max_length")
+            if max_length < 0:
+                raise InputError(
+                    f"max_length={max_length} must not be negative"
+                )
         if isinstance(text, str):
             return self._encode([text], 1, max_length)[0]
         return self._encode(text_list(text, "text"), num_threads, max_length)
@@ -269,9 +262,10 @@ class Tokenizer(Pieces):
           Dict of `input_word_ids`, `input_mask` and `input_type_ids`
           `[batch, seq]`. One text gives a batch of one.
         """
-        check_argument(max_length, int | None, "max_length")
         if max_length is None:
             max_length = self.model_max_length
+        else:
+            check_argument(max_length, int, "max_length")
         if padding not in ("longest", "max_length", True):
             raise ValueError(
                 "padding must be 'longest' (or True) or 'max_length', not "

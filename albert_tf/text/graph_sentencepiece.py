@@ -1,5 +1,6 @@
 """The SentencePiece tokenizer as TensorFlow operations."""
 
+import hashlib
 import itertools
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -193,7 +194,7 @@ class GraphSentencePiece(tf.Module):
         super().__init__(name="sentencepiece")
         self._normalizer = GraphNormalizer(tokenizer.normalizer)
         self._sentencepiece = tf_text.SentencepieceTokenizer(
-            model=tokenizer.model_bytes, out_type=tf.int32
+            model=tokenizer.processor_bytes, out_type=tf.int32
         )
         self._sentencepiece._model_resource = _SharedModel(tokenizer)
         self._digit_comma = GraphDigitComma(
@@ -247,8 +248,9 @@ class _SharedModel(tf.saved_model.experimental.TrackableResource):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
-        self._model = tokenizer.model_bytes
-        self._shared_name = f"sentencepiece-{tokenizer.fingerprint}"
+        self._model = tokenizer.processor_bytes
+        digest = hashlib.sha256(self._model).hexdigest()
+        self._shared_name = f"sentencepiece-{digest}"
         self.resource_handle  # noqa: B018  Created eagerly, not in a graph.
 
     def _create_resource(self):

@@ -10,7 +10,7 @@ from typing import Any
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
-from albert_tf.text.base_tokenizer import Tokenizer, check_flags
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
@@ -22,6 +22,7 @@ from albert_tf.text.sentencepiece_model import (
     with_control_pieces,
     words_are_independent,
 )
+from albert_tf.text.tokenizer_arguments import check_flags, check_names
 from albert_tf.text.tokens import LONGEST_SEGMENT, SEGMENT_LENGTH, Token
 from albert_tf.text.vocabulary_file import read_model
 from albert_tf.text.wordpiece_tokenizer import (
@@ -51,6 +52,7 @@ class AlbertTokenizer(Tokenizer):
     Attributes:
       normalizer: the `Normalizer` applied to texts.
       digit_comma: the rule for pieces that end in a digit and a comma.
+      processor_bytes: `model_bytes`, with special pieces that no text matches.
       splits: the parts of each piece that this rule splits, by its id.
       cut_at_user_defined_pieces: whether texts are split at user-defined pieces
         before tokenization.
@@ -119,10 +121,9 @@ class AlbertTokenizer(Tokenizer):
         self.digit_comma = digit_comma
         self.cut_at_user_defined_pieces = cut_at_user_defined_pieces
         self._processor = load_processor(model_bytes, name)
-        given = model_bytes
-        model_bytes = with_control_pieces(given, self._processor)
-        if model_bytes != given:
-            self._processor = load_processor(model_bytes, name)
+        self.processor_bytes = with_control_pieces(model_bytes, self._processor)
+        if self.processor_bytes != model_bytes:
+            self._processor = load_processor(self.processor_bytes, name)
         self.splits = split_digit_commas(self._processor, digit_comma)
 
         unknown = self._piece(self._processor.unk_id())
@@ -185,10 +186,11 @@ class AlbertTokenizer(Tokenizer):
             special piece is missing, or if the tokenizer has no such setting.
         """
         content, name = read_model(path), os.fspath(path)
-        tokenizer_class = (
-            AlbertWordPieceTokenizer if is_wordpiece(content) else cls
-        )
-        return tokenizer_class(content, name=name).with_settings(**settings)
+        tokenizer_class: type[Tokenizer] = cls
+        if is_wordpiece(content):
+            tokenizer_class = AlbertWordPieceTokenizer
+        check_names(settings, tokenizer_class, name)
+        return tokenizer_class(content, name=name, **settings)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -215,7 +217,7 @@ class AlbertTokenizer(Tokenizer):
     @functools.cached_property
     def _segment_length(self) -> int:
         # Otherwise split texts only where memory requires it.
-        is_exact = words_are_independent(self.model_bytes)
+        is_exact = words_are_independent(self.processor_bytes)
         return SEGMENT_LENGTH if is_exact else LONGEST_SEGMENT
 
     def _tokens_plain(self, text: str, follows_space: bool) -> Iterator[Token]:

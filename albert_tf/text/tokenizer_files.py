@@ -196,7 +196,8 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     if rebuilt:
         config = read_json(path) if exists(path) else {}
     elif exists(path) or (
-        exists(model) and exists(os.path.join(folder, MODEL_CONFIG))
+        exists(model)
+        and (exists(os.path.join(folder, MODEL_CONFIG)) or exists(json_file))
     ):
         library = _read_if_usable(folder, TOKENIZER_JSON)
         config = _read_config(folder, library)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.text.base_tokenizer import Tokenizer, check_flags
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokenizer_arguments import check_flags, check_names
 from albert_tf.text.tokens import Token
 from albert_tf.text.vocabulary_file import (
     MAX_PIECE_BYTES,
@@ -209,8 +210,8 @@ class AlbertWordPieceTokenizer(Tokenizer):
         cls, path: str | os.PathLike[str], **settings: Any
     ) -> AlbertWordPieceTokenizer:
         """Loads a `vocab.txt`; see `AlbertTokenizer.from_file`."""
-        tokenizer = cls(read_model(path), name=os.fspath(path))
-        return tokenizer.with_settings(**settings)
+        check_names(settings, cls, os.fspath(path))
+        return cls(read_model(path), name=os.fspath(path), **settings)
 
     @property
     def settings(self) -> dict[str, Any]:

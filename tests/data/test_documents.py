@@ -240,8 +240,19 @@ def test_other_formats_are_not_plain_text(
     if found is None:
         assert documents_of(f"{line}\n", text_format)[0][0][0] == "{"
         return
-    with pytest.raises(InputError, match=f"text.txt:1: .*text_format={found}"):
-        documents_of(f"{line}\nThe film.\n", text_format)
+    for blank, number in (("", 1), (" \n", 2)):
+        with pytest.raises(
+            InputError, match=f"text.txt:{number}: .*text_format={found}"
+        ):
+            documents_of(f"{blank}{line}\nThe film.\n", text_format)
+
+
+def test_parts_of_a_file_may_begin_with_json(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text('A film.\n{"text": "A film."}\n')
+    config = ReadingConfig(text_format="lines")
+    [found] = read_corpus([text_files.TextSlice(str(path), 8, 31)], config)
+    assert found == ['{"text": "A film."}']
 
 
 def test_prose_follows_the_language(documents_of):

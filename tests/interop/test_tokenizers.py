@@ -16,7 +16,7 @@ PIECES = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "中", "a"]
 CONTENT = "\n".join(PIECES).encode()
 
 
-def test_a_folder_of_tokenizer_files(stored, tmp_path):
+def test_a_folder_of_tokenizer_files(stored, tmp_path, caplog):
     tokenizer = AlbertTokenizer.from_file(
         stored / "spiece.model", do_lower_case=False
     )
@@ -27,6 +27,31 @@ def test_a_folder_of_tokenizer_files(stored, tmp_path):
     found = albert_tf.load_tokenizer(tmp_path, match_special_tokens=True)
     assert found.settings["match_special_tokens"]
     assert found.model_bytes == tokenizer.model_bytes
+    with caplog.at_level("WARNING"):
+        (tmp_path / "config.json").write_text(
+            '{"do_lower_case": false, "keep_accents": true}'
+        )
+        found = albert_tf.load_tokenizer(tmp_path).settings
+    assert not found["do_lower_case"]
+    assert not found["strip_accents"]
+    assert not caplog.text
+    # With weights, an error is that of the checkpoint.
+    (tmp_path / "model.safetensors").write_text("damaged")
+    with pytest.raises(InputError, match=r"config\.json: unknown key"):
+        albert_tf.load_tokenizer(tmp_path)
+
+
+def test_a_folder_with_a_tokenizer_json_only(stored, tmp_path):
+    tokenizer = AlbertTokenizer.from_file(
+        stored / "spiece.model", do_lower_case=False
+    )
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    for _ in range(2):
+        found = albert_tf.load_tokenizer(tmp_path)
+        assert not found.settings["do_lower_case"]
+        assert found.encode("A Film") == tokenizer.encode("A Film")
+        (tmp_path / "spiece.model").unlink(missing_ok=True)
 
 
 def test_no_tokenizer(stored, tmp_path):

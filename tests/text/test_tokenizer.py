@@ -14,6 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_config import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.text.tokens import (
     LONGEST_RUN,
     LONGEST_SEGMENT,
@@ -301,7 +302,7 @@ def test_with_settings(tokenizer):
         tokenizer.with_settings(rules="google")
 
 
-def test_special_pieces_that_are_user_defined(clean_model):
+def test_special_pieces_that_are_user_defined(clean_model, tmp_path):
     """As of `spm_train --user_defined_symbols=[CLS],[SEP],[MASK]`."""
     google = AlbertTokenizer.from_file(clean_model, do_lower_case=False)
     model = sentencepiece_model_pb2.ModelProto.FromString(google.model_bytes)
@@ -316,6 +317,14 @@ def test_special_pieces_that_are_user_defined(clean_model):
     assert {3, 4} < set(matching.encode(text))
     graph = GraphPreprocessor(tokenizer)
     assert graph.tokenize([text]).to_list() == [google.encode(text)]
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    assert copy.encode(text) == google.encode(text)
+    # What is saved is the file that was given.
+    (tmp_path / "spiece.model").write_bytes(model.SerializeToString())
+    tokenizer.save_pretrained(tmp_path)
+    content = (tmp_path / "spiece.model").read_bytes()
+    assert content == model.SerializeToString() == tokenizer.model_bytes
+    assert load_tokenizer(tmp_path).encode(text) == google.encode(text)
 
 
 def test_wrong_settings(clean_model, tmp_path):
