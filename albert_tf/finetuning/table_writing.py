@@ -135,7 +135,7 @@ class TableWriter:
         for row in rows:
             cells = list(_cells(row))
             columns = [name for name, _ in cells]
-            if self._columns not in (None, columns):
+            if self._columns is not None and self._columns != columns:
                 raise InputError(
                     f"the table has the columns {_named(self._columns)}, but "
                     f"{row.get('id', 'a row')} has {_named(columns)}; write "

@@ -186,11 +186,10 @@ class AlbertTokenizer(Tokenizer):
             special piece is missing, or if the tokenizer has no such setting.
         """
         content, name = read_model(path), os.fspath(path)
-        tokenizer_class: type[Tokenizer] = cls
         if is_wordpiece(content):
-            tokenizer_class = AlbertWordPieceTokenizer
-        check_names(settings, tokenizer_class, name)
-        return tokenizer_class(content, name=name, **settings)
+            return AlbertWordPieceTokenizer.from_file(path, **settings)
+        check_names(settings, cls, name)
+        return cls(content, name=name, **settings)
 
     @property
     def settings(self) -> dict[str, Any]:

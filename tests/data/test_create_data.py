@@ -251,6 +251,7 @@ def test_oddities_are_counted_and_kept_as_text(
             "blank_files": 0,
             "invalid_utf8": 1,
             "nul_characters": 60,
+            "carriage_returns": 0,
             "control_pieces": 6,
         }
         assert manifest["settings"]["encoding_errors"] == "replace"
