@@ -56,7 +56,7 @@ class TensorOps:
         check = tf.debugging.assert_equal(
             tf.size(first), tf.size(second), message
         )
-        with tf.control_dependencies([] if check is None else [check]):
+        with tf.control_dependencies([check]):
             return tf.identity(first)
 
     def bincount(self, tensor: tf.Tensor, minlength: tf.Tensor) -> tf.Tensor:

@@ -131,7 +131,7 @@ def main(flags: CommandFlags) -> None:
     if is_file and not given.overwrite:
         raise InputError(
             f"--report={given.report} exists; choose another name, or "
-            "--overwrite it"
+            "replace it with --overwrite"
         )
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {

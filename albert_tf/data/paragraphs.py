@@ -25,17 +25,18 @@ def join_lines(lines: list[str]) -> str:
     """Joins the lines of a paragraph by spaces, where its script has them."""
     parts = lines[:1]
     for before, after in itertools.pairwise(lines):
-        ends = _outer(reversed(before)), _outer(after)
+        ends = _script_character(reversed(before)), _script_character(after)
         if not all(map(_is_unspaced, ends)):
             parts.append(" ")
         parts.append(after)
     return "".join(parts)
 
 
-def _outer(characters: Iterable[str]) -> str:
-    """Returns the first one that says which script surrounds a line break.
+def _script_character(characters: Iterable[str]) -> str:
+    """Returns the first character that tells the script beside a line break.
 
-    Quotation marks, dashes and the like are of Chinese and of other scripts.
+    Quotation marks, dashes and the like of ambiguous width do not: Chinese and
+    Latin texts share them. If there is nothing else, the first one counts.
     """
     first = ""
     for character in characters:

@@ -146,9 +146,10 @@ def load_data(task_type: TaskType, files: TaskFiles) -> TaskData:
         dev_features = task_type.features(dev, labelled=False)
     # The development set selects the weights that are kept.
     identity["dev_files"] = _digests(files.dev)
-    trained = {sha256(path) for path in _plain_files(files.train)}
-    for path in _plain_files(files.dev):
-        if sha256(path) in trained:
+    trained = _plain_digests(files.train, identity["files"]).values()
+    tested = _plain_digests(files.dev, identity["dev_files"])
+    for path, digest in tested.items():
+        if digest in trained:
             _logger.warning(
                 "%s: the model is also trained on these examples, so scores "
                 "say nothing about others; set some examples aside as dev",
@@ -201,10 +202,16 @@ def _digests(sources: Sequence[Source]) -> list[str]:
     return [sha256(path) for path in files_below(sources)]
 
 
-def _plain_files(sources: Sequence[Source]) -> list[str]:
-    """Returns sources that are files; folders and datasets have others, too."""
-    given = [x for x in sources if not isinstance(x, NamedSplit)]
-    return [os.fspath(x) for x in given if os.path.isfile(x)]
+def _plain_digests(
+    sources: Sequence[Source], digests: Sequence[str]
+) -> dict[pathlib.Path, str]:
+    """Returns the `_digests` of those sources that are files.
+
+    Folders and datasets also have files that are no examples.
+    """
+    given = {pathlib.Path(x) for x in sources if not isinstance(x, NamedSplit)}
+    pairs = zip(files_below(sources), digests, strict=True)
+    return {path: digest for path, digest in pairs if path in given}
 
 
 def _splits(sources: Sequence[Source]) -> dict[str, Any]:

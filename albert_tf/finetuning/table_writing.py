@@ -40,22 +40,15 @@ def output_format(
     return FORMATS[extension]
 
 
-def table_lines(
-    record: Mapping[str, Any], *, header: bool, format: Format = "tsv"
-) -> list[str]:
-    """Formats a record of JSON values as lines of a table.
-
-    Nested dicts are flattened, lists are left out. "csv" (RFC 4180) quotes
-    cells with commas, quotes or line breaks, and a cell with line breaks is
-    several lines of the file; tabs and line breaks become blanks in "tsv".
-    """
-    return _lines(list(_cells(record)), header, format)
-
-
 def _lines(
     cells: Sequence[tuple[str, str]], header: bool, format: Format
 ) -> list[str]:
-    """Formats named cells as lines of a table."""
+    """Formats the `_cells` of a record as lines of a table.
+
+    "csv" (RFC 4180) quotes cells with commas, quotes or line breaks, and a cell
+    with line breaks is several lines of the file; tabs and line breaks become
+    blanks in "tsv".
+    """
     rows = zip(*cells, strict=True) if header else [[x for _, x in cells]]
     if format == "csv":
         return [_csv_line(row) for row in rows]
@@ -73,7 +66,7 @@ def _csv_line(cells: Sequence[str]) -> str:
 
 
 def _cells(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields the names and the cells of a record, without its lists."""
+    """Yields the names and cells of a flattened record, without its lists."""
     for name, value in record.items():
         if isinstance(value, Mapping):
             for inner, cell in _cells(value):
@@ -121,7 +114,6 @@ class TableWriter:
     def __init__(self, file: TextIO, format: Format):
         self._file = file
         self.format = format
-        self.is_empty = True
         self._columns: list[str] | None = None
 
     def write(self, value: Any, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -135,6 +127,7 @@ class TableWriter:
         for row in rows:
             cells = list(_cells(row))
             columns = [name for name, _ in cells]
+            is_first = self._columns is None
             if self._columns is not None and self._columns != columns:
                 raise InputError(
                     f"the table has the columns {_named(self._columns)}, but "
@@ -142,7 +135,7 @@ class TableWriter:
                     "them as JSON lines (.jsonl), or to a table each"
                 )
             self._columns = columns
-            self.write_lines(_lines(cells, self.is_empty, self.format))
+            self.write_lines(_lines(cells, is_first, self.format))
 
     def write_record(self, record: Mapping[str, Any], layout: Layout) -> None:
         """Writes a prediction, see `TaskType.record`."""
@@ -155,4 +148,3 @@ class TableWriter:
     def write_lines(self, lines: Sequence[str]) -> None:
         """Writes lines."""
         self._file.writelines(f"{line}\n" for line in lines)
-        self.is_empty = self.is_empty and not lines

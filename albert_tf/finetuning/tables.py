@@ -271,7 +271,7 @@ def _column_indices(
             count = names.count(column)
             problem = f"occurs {count} times" if count else "is not"
             listed = ", ".join(map(repr, names[:20]))
-            advice = f"give another name (in --task=text by --{key}_column)"
+            advice = f"give another name (--task=text: --{key}_column)"
             if len(names) == 1 and re.search("[,;\t|]", names[0]):
                 advice = "cells are separated by commas, or tabs in .tsv files"
             raise InputError(

@@ -84,8 +84,8 @@ class Checkpoint:
       folder: the folder whose other files say how the model is used, such as
         `task.json` or the pooling of sentence-transformers; None if its format
         has none. That of an archive exists as long as `arrays`.
-      max_seq_length: the length that an export cuts texts to, of which it makes
-        vectors; None if it is not known, or `folder` says it.
+      max_seq_length: maximum length of the texts of an exported text encoder or
+        embedding task; None for other sources, whose `folder` may have it.
       format: name of the source's format.
       skipped: name of each tensor that was not loaded -> reason.
       missing_head: a head that the config declares but the weights lack.

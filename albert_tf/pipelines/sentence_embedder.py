@@ -110,10 +110,9 @@ class SentenceEmbedder(Pipeline):
         folder = self._checkpoint.folder
         if folder is not None:
             self._max_length = self._length_of(folder)
-        elif self._checkpoint.max_seq_length:
-            self._max_length = min(
-                self._max_length, self._checkpoint.max_seq_length
-            )
+        else:
+            length = self._checkpoint.max_seq_length or self._max_length
+            self._max_length = min(self._max_length, length)
         sentence_transformers.check_case(
             folder, self._tokenizer.settings.get("do_lower_case", False)
         )

@@ -12,7 +12,6 @@ from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.table_writing import (
     TableWriter,
     output_format,
-    table_lines,
 )
 from albert_tf.finetuning.tables import quoted_rows, read_rows
 
@@ -314,12 +313,16 @@ def test_lines_of_predictions():
         "probabilities": {"id": 0.9, "label": 0.1, "a\tb\n": 3e-8},
         "tokens": ["left", "out"],
     }
-    header, row = table_lines(record, header=True)
+    file = io.StringIO()
+    writer = TableWriter(file, "tsv")
+    writer.write(None, [record])
+    header, row = file.getvalue().splitlines()
     assert header.split("\t") == [
         *("id", "label", "probabilities.id", "probabilities.label", "a b ")
     ]
     assert row.split("\t") == ["7", "id", "0.900000", "0.100000", "3e-08"]
-    assert table_lines(record, header=False) == [row]
+    writer.write(None, [record])
+    assert file.getvalue().splitlines() == [header, row, row]
 
 
 def test_tables_have_one_header():

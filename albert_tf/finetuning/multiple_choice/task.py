@@ -187,23 +187,22 @@ class MultipleChoice(TaskType):
         import tensorflow as tf
 
         from albert_tf.finetuning.multiple_choice import features
+        from albert_tf.tensor_ops import TensorOps
 
         shape = tf.shape(inputs["options"])  # [batch, choices]
-        example = tf.repeat(tf.range(shape[0]), shape[1])
+        questions = tf.range(shape[0])
         for name in ("context", "question"):
-            check = tf.debugging.assert_equal(
-                tf.size(inputs[name]),
-                shape[0],
+            questions = TensorOps().check_sizes(
+                questions,
+                inputs[name],
                 f"{name} must have as many texts as options has rows",
             )
-            with tf.control_dependencies([check]):
-                example = tf.identity(example)
         sequences = features.choice_sequences(
             preprocessor,
             inputs["context"],
             inputs["question"],
             tf.reshape(inputs["options"], [shape[0] * shape[1]]),
-            example=example,
+            example=tf.repeat(questions, shape[1]),
             max_seq_length=self.max_seq_length,
             max_qa_length=self.max_qa_length,
         )

@@ -65,14 +65,13 @@ def serve_answers(
     """
     values = task_type.task_config.settings
     settings = task_type.window_settings
-    check = tf.debugging.assert_equal(
-        tf.size(inputs[QUESTION]),
-        tf.size(inputs[CONTEXT]),
+    given = TensorOps().check_sizes(
+        inputs[CONTEXT],
+        inputs[QUESTION],
         "There must be as many questions as contexts",
     )
-    with tf.control_dependencies([check]):
-        # Batches often have several questions about a context.
-        texts, context_of = tf.unique(inputs[CONTEXT], tf.int64)
+    # Batches often have several questions about a context.
+    texts, context_of = tf.unique(given, tf.int64)
     contexts = Contexts(texts)
     ids, starts, ends = preprocessor.tokenize_with_offsets(texts)
     starts, ends = (
