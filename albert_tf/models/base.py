@@ -21,7 +21,7 @@ from albert_tf.interop.checkpoint import (
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.layers.core import refuse_quantization
 from albert_tf.models.arguments import check_config
-from albert_tf.models.inputs import ENCODER_INPUTS
+from albert_tf.models.inputs import ENCODER_INPUTS, check_not_texts
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,
@@ -119,6 +119,11 @@ class AlbertModel(keras.Model):
         self.multi_label = False
         self.vocabulary = Vocabulary()
         self.load_report = ""
+
+    def __call__(self, inputs, *args, **kwargs):
+        """Calls the model; raises a `ValueError` if the inputs are texts."""
+        check_not_texts(inputs)
+        return super().__call__(inputs, *args, **kwargs)
 
     @property
     def _default_save_signature(self):

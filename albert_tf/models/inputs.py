@@ -35,7 +35,7 @@ def named_inputs(
       optional: further keys that are allowed.
 
     Raises:
-      ValueError: if a key is missing or unknown, or the inputs are texts.
+      ValueError: if a key is missing or unknown.
     """
     if not isinstance(inputs, Mapping):
         inputs = _by_position(inputs, names)
@@ -73,17 +73,25 @@ def named_inputs(
 def _by_position(inputs, names: tuple[str, ...]) -> dict[str, Any]:
     """Returns ids, or a list of inputs, as a dict."""
     values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-    if any(map(_is_text, values)):
-        raise ValueError(
-            "inputs are texts, but the model takes token ids: "
-            "model.tokenizer(texts) or an AlbertPreprocessor makes them"
-        )
     if not 1 <= len(values) <= len(names):
         raise ValueError(
             f"inputs are a list of {len(values)}, but must be ids, a dict, or "
             f"a list in the order {', '.join(names)}"
         )
     return dict(zip(names, values, strict=False))
+
+
+def check_not_texts(inputs) -> None:
+    """Raises a `ValueError` if a model is called with a text, or a list of them.
+
+    Keras would say that a text is no tensor.
+    """
+    values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    if any(map(_is_text, values)):
+        raise ValueError(
+            "inputs are texts, but the model takes token ids: "
+            "model.tokenizer(texts) or an AlbertPreprocessor makes them"
+        )
 
 
 def _is_text(value: Any) -> bool:

@@ -236,7 +236,8 @@ def test_takes_lists_and_ids_alone(model, inputs):
     for variant in variants:
         for x, y in zip(expected, flat(model(variant)), strict=True):
             np.testing.assert_array_equal(x, y)
-    with pytest.raises(ValueError, match="inputs are texts, .*tokenizer"):
-        model(np.array(["a film"]))
+    for texts in ("a film", ["a film"], np.array(["a film"])):
+        with pytest.raises(ValueError, match="inputs are texts, .*tokenizer"):
+            model(texts)
     with pytest.raises(ValueError, match="a list of 6, but must be ids"):
         model([ids] * 6)
