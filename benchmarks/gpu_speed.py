@@ -46,9 +46,9 @@ from albert_tf.config import AlbertConfig  # noqa: E402
 from albert_tf.finetuning.text_classification.model import (  # noqa: E402
     AlbertClassifier,
 )
-from albert_tf.models.base import ENCODER_INPUTS  # noqa: E402
 from albert_tf.models.flops import pretraining_step_flops  # noqa: E402
 from albert_tf.models.pretrainer import AlbertPretrainer  # noqa: E402
+from albert_tf.text.packing import ENCODER_INPUTS  # noqa: E402
 
 CASES = ["albert_base_v2:8x128", "albert_base_v2:32x512"]
 PARTS = ["parity", "attention", "speed", "fit"]

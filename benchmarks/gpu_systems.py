@@ -17,8 +17,8 @@ import transformers  # noqa: E402
 from keras import ops  # noqa: E402
 
 from albert_tf.layers.attention import SelfAttention  # noqa: E402
-from albert_tf.models.base import ENCODER_INPUTS  # noqa: E402
 from albert_tf.models.pretrainer import AlbertPretrainer  # noqa: E402
+from albert_tf.text.packing import ENCODER_INPUTS  # noqa: E402
 
 BF16 = "mixed_bfloat16"
 FIT_BATCHES = 10

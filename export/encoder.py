@@ -16,7 +16,7 @@ from albert_tf.exporting.saved_model import (
 )
 from albert_tf.interop.checkpoint import Checkpoint, check_vocabulary
 from albert_tf.layers.dropout import dropout_seeds
-from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
+from albert_tf.models.base import MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import (
     ModelGraph,
@@ -26,6 +26,7 @@ from albert_tf.models.model_graph import (
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.packing import ENCODER_INPUTS
 
 
 class EncoderGraph(ModelGraph):

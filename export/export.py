@@ -32,6 +32,7 @@ from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.serving import ServingGraph
 from albert_tf.folders import new_folder
 from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import (
     open_checkpoint,
     open_fine_tuned,
@@ -81,7 +82,7 @@ def export(config: ExportConfig) -> None:
             return
         # Where a task head is dropped, its type does not matter.
         checkpoint = opened or open_checkpoint(
-            tuned or config.model, head="classifier_head"
+            tuned or config.model, head=ANY_HEAD
         )
         if kind == "web":
             _export_web(config, tuned, checkpoint)

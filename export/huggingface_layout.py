@@ -34,6 +34,7 @@ from albert_tf.interop.huggingface import (
 )
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import HUGGING_FACE_INPUTS
 from albert_tf.models.pretrained import checkpoint_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.runtimes.ids_program import IdsProgram
@@ -46,11 +47,7 @@ from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 MODEL_FILE = "onnx/model.onnx"
 QUANTIZED_FILE = "onnx/model_quantized.onnx"
 # Our names of the inputs -> Hugging Face's.
-INPUT_NAMES = {
-    "input_word_ids": "input_ids",
-    "input_mask": "attention_mask",
-    "input_type_ids": "token_type_ids",
-}
+INPUT_NAMES = {ours: theirs for theirs, ours in HUGGING_FACE_INPUTS.items()}
 # Task head -> the model that has it. Hugging Face's libraries have no others.
 _MODELS = {
     "classifier_head": AlbertClassifier,

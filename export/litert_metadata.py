@@ -10,10 +10,10 @@ import numpy as np
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
 
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.character_map import with_own_normalizer
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 # A SentencePiece model for programs that normalize no text.

@@ -27,13 +27,15 @@ from albert_tf.finetuning.example_texts import (
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint, open_fine_tuned
-from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
+from albert_tf.models.base import MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.runtimes.ids_program import IdsProgram, encoder_program
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.packing import ENCODER_INPUTS
 
 Path = str | os.PathLike[str]
 Arrays = Mapping[str, np.ndarray]
@@ -86,7 +88,7 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
     # An archive is unpacked as long as it is open.
     tuned, opened = open_fine_tuned(model)
     model = tuned or model
-    checkpoint = opened or open_checkpoint(model, head="classifier_head")
+    checkpoint = opened or open_checkpoint(model, head=ANY_HEAD)
     tokenizer = tokenizer_of(checkpoint, model)
     if "config" in manifest:
         _check_same(model, checkpoint.config.to_dict(), manifest["config"])

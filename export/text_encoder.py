@@ -20,7 +20,6 @@ from albert_tf.exporting.saved_model import (
 )
 from albert_tf.interop.checkpoint import check_vocabulary
 from albert_tf.layers.pooling import mean_pooling
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import (
     Tensors,
@@ -28,7 +27,7 @@ from albert_tf.models.model_graph import (
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.packing import pack_to_longest
+from albert_tf.text.packing import ENCODER_INPUTS, pack_to_longest
 from albert_tf.text.preprocessor import (
     GraphPreprocessor,
     check_seq_length,

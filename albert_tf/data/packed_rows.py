@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.text.packing import ENCODER_INPUTS
+
 
 def split_rows(
     rows: Mapping[str, tf.RaggedTensor],
@@ -94,12 +96,14 @@ def join_rows(
             shape=[None, max_sequences]
         )
 
-    tokens = ("input_word_ids", "input_mask", "input_type_ids")
     masked = ("masked_lm_ids", "masked_lm_weights")
     positions = examples["masked_lm_positions"] + starts[:, tf.newaxis]
     orders = ("sentence_order_labels", "sentence_order_weights")
     return {
-        **{name: concatenate(examples[name], lengths) for name in tokens},
+        **{
+            name: concatenate(examples[name], lengths)
+            for name in ENCODER_INPUTS
+        },
         **{name: concatenate(examples[name], predictions) for name in masked},
         "masked_lm_positions": concatenate(positions, predictions),
         "sequence_ids": concatenate(mask * numbers[:, tf.newaxis], lengths),

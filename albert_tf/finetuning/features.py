@@ -12,11 +12,11 @@ import numpy as np
 
 from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
+from albert_tf.text.packing import ENCODER_INPUTS
 
 Batch = dict[str, Any]
 _Item = TypeVar("_Item")
 
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 # The column of labels.
 LABELS = "labels"
 
@@ -84,7 +84,7 @@ class Features:
                     f"column {name} must have a value for each of "
                     f"{self.num_examples} examples, not {len(values)}"
                 )
-        names = [*INPUTS, *self.columns, *self.token_columns]
+        names = [*ENCODER_INPUTS, *self.columns, *self.token_columns]
         if len(set(names)) != len(names):
             raise ValueError(f"column names must be unique, not {names}")
 

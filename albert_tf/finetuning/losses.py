@@ -8,9 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.finetuning.features import INPUTS, LABELS
+from albert_tf.finetuning.features import LABELS
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.training.loss import TOKENS, sparse_cross_entropy
 
 Batch = Mapping[str, tf.Tensor]
@@ -23,7 +24,7 @@ class BatchLoss(abc.ABC):
     See `training.loss.Loss` for the interface of the trainer.
     """
 
-    INPUTS: tuple[str, ...] = INPUTS
+    INPUTS: tuple[str, ...] = ENCODER_INPUTS
 
     def inputs(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns the model's inputs; by default, those of `INPUTS`."""

@@ -28,6 +28,7 @@ from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.growing import extend_positions
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
@@ -42,9 +43,6 @@ from albert_tf.training.run import (
     strategy_of,
 )
 from albert_tf.training.schedules import describe_rate
-
-# Of a checkpoint whose head is ambiguous; a new head replaces it.
-_ANY_HEAD = "classifier_head"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -198,7 +196,7 @@ def _baselines(
         # which may be gone.
         if opened is None:
             try:
-                opened = open_checkpoint(config.init_from, head=_ANY_HEAD)
+                opened = open_checkpoint(config.init_from, head=ANY_HEAD)
             except InputError:
                 return None
         return opened.arrays["encoder/embeddings/word_embeddings"]
@@ -274,7 +272,7 @@ def _open_starting_points(
             if new is None:  # Opened once: it may be large.
                 checkpoint = open_checkpoint(
                     config.init_from,
-                    head=_ANY_HEAD,
+                    head=ANY_HEAD,
                     config_overrides=config.config_overrides,
                 )
                 name = f"init_from={config.init_from}"

@@ -25,9 +25,10 @@ from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
-from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
+from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.text.preprocessor import EagerPreprocessor, GraphPreprocessor
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.features import INPUTS, Features
+from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.library_datasets import DatasetRows
 from albert_tf.finetuning.table_writing import Layout
 from albert_tf.finetuning.task_config import DEFAULT_SETTINGS, TaskConfig
+from albert_tf.text.packing import ENCODER_INPUTS
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -131,7 +132,7 @@ class TaskType(abc.ABC):
     @property
     def model_inputs(self) -> tuple[str, ...]:
         """Names of the features that are inputs of the model."""
-        return INPUTS
+        return ENCODER_INPUTS
 
     @property
     def serving_forms(self) -> Mapping[str, Mapping[str, int]]:

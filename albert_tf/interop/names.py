@@ -172,6 +172,10 @@ TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
 # Heads with an output for each label.
 LABEL_HEADS = ("classifier_head", "pair_head", "token_head")
 
+# For callers that read no task head: settles whose the names are that several
+# heads have.
+ANY_HEAD = "classifier_head"
+
 # Systems that project the embeddings even if E == H.
 ALWAYS_PROJECTS = ("huggingface", "keras_hub")
 

@@ -19,6 +19,7 @@ from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, OpenOptions
 from albert_tf.interop.file_types import explain_bad_file, file_kind
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.hubs import resolve
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.schema import check_argument
 from albert_tf.text import tokenizer_files
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -115,7 +116,7 @@ def open_fine_tuned(
     if folder is not None or os.path.isdir(path):
         return folder, None
     try:
-        checkpoint = open_checkpoint(path, head="classifier_head")
+        checkpoint = open_checkpoint(path, head=ANY_HEAD)
     except InputError:
         return None, None  # Callers open it again, and say what it is to be.
     folder = checkpoint.folder
@@ -244,8 +245,8 @@ def load_tokenizer(
         return tokenizer_files.load_tokenizer(local).with_settings(**settings)
     if local.endswith(_TOKENIZER_FILES) and not os.path.isdir(local):
         return AlbertTokenizer.from_file(local, **settings)
-    try:  # No head is read, so any name of it will do.
-        vocabulary = open_checkpoint(local, head="classifier_head").vocabulary
+    try:
+        vocabulary = open_checkpoint(local, head=ANY_HEAD).vocabulary
     except InputError:
         tokenizer = _tokenizer_without_weights(pathlib.Path(local), settings)
         if tokenizer is None:

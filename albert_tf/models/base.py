@@ -18,10 +18,11 @@ from albert_tf.interop.checkpoint import (
     Vocabulary,
     check_vocabulary,
 )
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.layers.core import refuse_quantization
 from albert_tf.models.arguments import check_config
-from albert_tf.models.inputs import ENCODER_INPUTS, check_not_texts
+from albert_tf.models.inputs import check_not_texts
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,
@@ -29,6 +30,7 @@ from albert_tf.models.pretrained import (
 )
 from albert_tf.models.public_names import public_path
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.text.tokenizer_files import (
     SETTINGS_FILE,
     load_tokenizer,
@@ -190,8 +192,7 @@ class AlbertModel(keras.Model):
         """
         checkpoint = open_checkpoint(
             path,
-            # A model without a head accepts any.
-            head=cls.HEAD or "classifier_head",
+            head=cls.HEAD or ANY_HEAD,
             config=config,
             config_overrides=config_overrides,
             revision=revision,

@@ -15,10 +15,13 @@ from albert_tf.layers.pooling import mean_pooling
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.layers.token_rows import PackedRows, PaddedRows
 from albert_tf.models.base import AlbertModel
-from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
-
-# Inputs for rows of several sequences; see `AlbertEncoder`.
-SEQUENCE_INPUTS = ("sequence_ids", "sequence_starts")
+from albert_tf.models.inputs import (
+    as_integers,
+    check_shapes,
+    first_tokens,
+    sequence_inputs,
+)
+from albert_tf.text.packing import ENCODER_INPUTS
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -275,12 +278,12 @@ class AlbertEncoder(AlbertModel):
           Rows `[rows, hidden]`, and their layout.
         """
         layout_of = PackedRows if self.packed else PaddedRows
-        arrays = {x: _as_integers(x, inputs[x]) for x in ENCODER_INPUTS}
-        _check_shapes(arrays)
+        arrays = {x: as_integers(x, inputs[x]) for x in ENCODER_INPUTS}
+        check_shapes(arrays)
         ids, mask, types = arrays.values()
         sequence_ids = None
         if "sequence_ids" in inputs:
-            sequence_ids = _as_integers("sequence_ids", inputs["sequence_ids"])
+            sequence_ids = as_integers("sequence_ids", inputs["sequence_ids"])
         layout = layout_of(mask, sequence_ids)
         rows = layout.to_rows(
             self.embeddings(ids, types, layout.positions, training=training)
@@ -328,73 +331,4 @@ def _check_embeddings(embeddings: Embeddings, config: AlbertConfig) -> None:
             raise InputError(
                 f"AlbertEncoder: embeddings have {name}={value}, but config "
                 f"has {ours}; both must be the same"
-            )
-
-
-def sequence_inputs(inputs, names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns `named_inputs`, which may include both `SEQUENCE_INPUTS`.
-
-    Raises:
-      ValueError: if a key is missing or unknown.
-    """
-    inputs = named_inputs(inputs, names, SEQUENCE_INPUTS)
-    given = [name for name in SEQUENCE_INPUTS if name in inputs]
-    if len(given) == 1:
-        raise ValueError(
-            f"inputs have only {given[0]}; rows of several sequences need "
-            f"{' and '.join(SEQUENCE_INPUTS)}"
-        )
-    return inputs
-
-
-def first_tokens(inputs):
-    """Returns each sequence's first position, int32 `[batch, sequences]`."""
-    if "sequence_starts" in inputs:
-        return ops.cast(inputs["sequence_starts"], "int32")
-    return ops.zeros((ops.shape(inputs["input_mask"])[0], 1), dtype="int32")
-
-
-def _as_integers(name: str, values):
-    """Converts an input to an integer tensor.
-
-    float32 is accepted, as by `keras.layers.Embedding`: Keras traces exported
-    subclassed models with it.
-
-    Raises:
-      ValueError: if the dtype cannot represent every id.
-    """
-    values = ops.convert_to_tensor(values)
-    dtype = keras.backend.standardize_dtype(values.dtype)
-    if dtype in ("float16", "bfloat16"):
-        raise ValueError(
-            f"{name} is {dtype}, which cannot represent every id; use int32"
-        )
-    # TensorFlow does not gather by smaller integers.
-    return values if dtype in ("int32", "int64") else ops.cast(values, "int32")
-
-
-def _check_shapes(arrays: dict[str, Any]) -> None:
-    """Checks that arrays are `[batch, seq]` as far as shapes are known.
-
-    Raises:
-      ValueError: if an array has another rank, or another shape than the first.
-    """
-    first, expected = "", ()
-    for name, values in arrays.items():
-        if getattr(values.shape, "rank", 0) is None:
-            continue
-        shape = tuple(values.shape)
-        if len(shape) != 2:
-            raise ValueError(
-                f"{name} has the shape {list(shape)}, but must be "
-                "[batch, seq], also for a single row"
-            )
-        if not first:
-            first, expected = name, shape
-        sizes = zip(shape, expected, strict=True)
-        # Unknown ones are None, or symbols and tensors of tracing.
-        if any(type(x) is type(y) is int and x != y for x, y in sizes):
-            raise ValueError(
-                f"{name} has the shape {list(shape)}, but {first} has "
-                f"{list(expected)}; all inputs must have the same"
             )

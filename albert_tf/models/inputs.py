@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 from keras import ops
 
-ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+from albert_tf.text.packing import ENCODER_INPUTS
+
+# Inputs for rows of several sequences; see `AlbertEncoder`.
+SEQUENCE_INPUTS = ("sequence_ids", "sequence_starts")
 
 # Id of padding in all of ALBERT's vocabularies.
 _PADDING = 0
 
 # Hugging Face's name of an encoder input -> ours.
-_HUGGING_FACE_INPUTS = {
+HUGGING_FACE_INPUTS = {
     "input_ids": "input_word_ids",
     "attention_mask": "input_mask",
     "token_type_ids": "input_type_ids",
@@ -39,7 +43,7 @@ def named_inputs(
     """
     if not isinstance(inputs, Mapping):
         inputs = _by_position(inputs, names)
-    theirs = [name for name in inputs if name in _HUGGING_FACE_INPUTS]
+    theirs = [name for name in inputs if name in HUGGING_FACE_INPUTS]
     ours = [name for name in inputs if name in ENCODER_INPUTS]
     if theirs and ours:
         raise ValueError(
@@ -47,7 +51,7 @@ def named_inputs(
             f"library's ({', '.join(ours)}); use one or the other"
         )
     if theirs:
-        names = (*_HUGGING_FACE_INPUTS, *names[len(ENCODER_INPUTS) :])
+        names = (*HUGGING_FACE_INPUTS, *names[len(ENCODER_INPUTS) :])
     derived = names[1 : len(ENCODER_INPUTS)]
     missing = [x for x in names if x not in inputs and x not in derived]
     unknown = [name for name in inputs if name not in names + optional]
@@ -59,7 +63,7 @@ def named_inputs(
             f"{', '.join(unknown) or 'none'}"
         )
     found = {
-        _HUGGING_FACE_INPUTS.get(name, name): value
+        HUGGING_FACE_INPUTS.get(name, name): value
         for name, value in inputs.items()
     }
     ids, mask, types = ENCODER_INPUTS
@@ -68,6 +72,88 @@ def named_inputs(
     if types not in found:
         found[types] = ops.zeros_like(found[mask], dtype="int32")
     return found
+
+
+def sequence_inputs(inputs, names: tuple[str, ...]) -> dict[str, Any]:
+    """Returns `named_inputs`, which may include both `SEQUENCE_INPUTS`.
+
+    Raises:
+      ValueError: if a key is missing or unknown.
+    """
+    inputs = named_inputs(inputs, names, SEQUENCE_INPUTS)
+    given = [name for name in SEQUENCE_INPUTS if name in inputs]
+    if len(given) == 1:
+        raise ValueError(
+            f"inputs have only {given[0]}; rows of several sequences need "
+            f"{' and '.join(SEQUENCE_INPUTS)}"
+        )
+    return inputs
+
+
+def first_tokens(inputs):
+    """Returns each sequence's first position, int32 `[batch, sequences]`."""
+    if "sequence_starts" in inputs:
+        return ops.cast(inputs["sequence_starts"], "int32")
+    return ops.zeros((ops.shape(inputs["input_mask"])[0], 1), dtype="int32")
+
+
+def as_integers(name: str, values):
+    """Converts an input to an integer tensor.
+
+    float32 is accepted, as by `keras.layers.Embedding`: Keras traces exported
+    subclassed models with it.
+
+    Raises:
+      ValueError: if the dtype cannot represent every id.
+    """
+    values = ops.convert_to_tensor(values)
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    if dtype in ("float16", "bfloat16"):
+        raise ValueError(
+            f"{name} is {dtype}, which cannot represent every id; use int32"
+        )
+    # TensorFlow does not gather by smaller integers.
+    return values if dtype in ("int32", "int64") else ops.cast(values, "int32")
+
+
+def check_shapes(arrays: dict[str, Any]) -> None:
+    """Checks that arrays are `[batch, seq]` as far as shapes are known.
+
+    Raises:
+      ValueError: if an array has another rank, or another shape than the first.
+    """
+    first, expected = "", ()
+    for name, values in arrays.items():
+        if getattr(values.shape, "rank", 0) is None:
+            continue
+        shape = tuple(values.shape)
+        if len(shape) != 2:
+            raise ValueError(
+                f"{name} has the shape {list(shape)}, but must be "
+                "[batch, seq], also for a single row"
+            )
+        if not first:
+            first, expected = name, shape
+        sizes = zip(shape, expected, strict=True)
+        # Unknown ones are None, or symbols and tensors of tracing.
+        if any(type(x) is type(y) is int and x != y for x, y in sizes):
+            raise ValueError(
+                f"{name} has the shape {list(shape)}, but {first} has "
+                f"{list(expected)}; all inputs must have the same"
+            )
+
+
+def check_not_texts(inputs) -> None:
+    """Raises a `ValueError` if inputs of a model are a text or a list of them.
+
+    Keras would say that a text is no tensor.
+    """
+    values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    if any(map(_is_text, values)):
+        raise ValueError(
+            "inputs are texts, but the model takes token ids: "
+            "model.tokenizer(texts) or an AlbertPreprocessor makes them"
+        )
 
 
 def _by_position(inputs, names: tuple[str, ...]) -> dict[str, Any]:
@@ -79,19 +165,6 @@ def _by_position(inputs, names: tuple[str, ...]) -> dict[str, Any]:
             f"a list in the order {', '.join(names)}"
         )
     return dict(zip(names, values, strict=False))
-
-
-def check_not_texts(inputs) -> None:
-    """Raises a `ValueError` if a model is called with a text, or a list of them.
-
-    Keras would say that a text is no tensor.
-    """
-    values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-    if any(map(_is_text, values)):
-        raise ValueError(
-            "inputs are texts, but the model takes token ids: "
-            "model.tokenizer(texts) or an AlbertPreprocessor makes them"
-        )
 
 
 def _is_text(value: Any) -> bool:

@@ -12,17 +12,17 @@ from albert_tf.errors import InputError
 from albert_tf.layers.core import LayerNorm, activation, dense
 from albert_tf.layers.token_rows import take_rows
 from albert_tf.models.base import (
-    ENCODER_INPUTS,
     MASKED_LM_POSITIONS,
     AlbertModel,
     with_attentions,
 )
-from albert_tf.models.encoder import (
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import (
     SEQUENCE_INPUTS,
-    AlbertEncoder,
     first_tokens,
     sequence_inputs,
 )
+from albert_tf.text.packing import ENCODER_INPUTS
 
 if TYPE_CHECKING:
     from typing import Self  # new in Python 3.11

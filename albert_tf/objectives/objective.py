@@ -16,8 +16,8 @@ from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.names import COMPONENTS
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.layers.token_rows import take_rows
-from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
-from albert_tf.models.encoder import SEQUENCE_INPUTS
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.inputs import SEQUENCE_INPUTS
 from albert_tf.settings import check_settings, settings_of
 from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
 
@@ -330,7 +330,7 @@ class Objective(abc.ABC):
 
 def encoder_inputs(batch: Batch) -> dict[str, Any]:
     """Returns the encoder's inputs in a batch."""
-    names = (*ENCODER_INPUTS, *SEQUENCE_INPUTS)
+    names = (*AlbertModel.INPUTS, *SEQUENCE_INPUTS)
     return {name: batch[name] for name in names if name in batch}
 
 

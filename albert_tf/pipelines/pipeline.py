@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor, check_batch_size
 from albert_tf.input_files import shown
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import MASKED_LM_POSITIONS, AlbertModel
 from albert_tf.models.model_graph import check_backend
@@ -40,7 +41,7 @@ class Pipeline:
         **arguments: Any,
     ) -> None:
         """Opens the model of a checkpoint, which must have `head`, if given."""
-        checkpoint = open_checkpoint(path, head="classifier_head")
+        checkpoint = open_checkpoint(path, head=ANY_HEAD)
         if head and head not in checkpoint.components:
             advice = "use another pooling, such as mean"
             if head != "pooler":

@@ -16,6 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, is_remote
 from albert_tf.input_files import exists, read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import (
     CHECKPOINTS,
@@ -232,7 +233,7 @@ def _evaluate_saved(
     max_steps: int,
 ) -> dict[str, float]:
     """Evaluates a checkpoint that is not of a run."""
-    checkpoint = open_checkpoint(path, head="classifier_head")
+    checkpoint = open_checkpoint(path, head=ANY_HEAD)
     check_tokenizer(f"run={os.fspath(path)}", checkpoint, records.tokenizer)
     records.check_model(checkpoint.config)
     objective = objective_of(checkpoint.objective, records)

@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.growing import grow
-from albert_tf.interop.names import TASK_HEADS
+from albert_tf.interop.names import ANY_HEAD, TASK_HEADS
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import FORMAT as RUN_FORMAT
 from albert_tf.models.base import AlbertModel
@@ -129,8 +129,7 @@ def resolve_initial_weights(
         return dataclasses.replace(
             config, model=model, config_overrides={}
         ), None
-    # A head whose task is unknown is skipped anyway, so any name will do.
-    checkpoint = open_checkpoint(path, head="classifier_head")
+    checkpoint = open_checkpoint(path, head=ANY_HEAD)
     positions = (
         checkpoint.config.trained_positions
         or checkpoint.config.max_position_embeddings

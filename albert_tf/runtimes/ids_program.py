@@ -8,8 +8,9 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.layers.pooling import mean_pooling
-from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
+from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.text.preprocessor import DEFAULT_LENGTH
 
 Tensors = Mapping[str, Any]

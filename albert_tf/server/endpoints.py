@@ -14,6 +14,7 @@ from albert_tf.finetuning.example_texts import sample_texts, text_ranks
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.input_files import shown
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint, open_fine_tuned
 from albert_tf.pipelines.fill_mask import FillMask
 from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
@@ -86,8 +87,7 @@ def load_served_model(
                 _by_path(_predict(predictor)),
                 texts=text_ranks(predictor.task_type),
             )
-    # Other heads than that for words are not used, so any name of them will do.
-    opened = open_checkpoint(path, head="classifier_head")
+    opened = open_checkpoint(path, head=ANY_HEAD)
     has_words = "mlm_head" in opened.components
     if task == Embedding.name or not has_words:
         embedder = SentenceEmbedder(path, **settings)

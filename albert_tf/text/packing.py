@@ -8,6 +8,9 @@ import numpy as np
 
 from albert_tf.errors import import_package
 
+# The names of the encoder's inputs, in the order in which models take them.
+ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
 
 class Segment(NamedTuple):
     """Token ids of one segment of each example, without padding.

@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import AlbertWordPieceTokenizer
 
-_OUTPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 _CLASSES = {
     "AlbertTokenizer": AlbertTokenizer,
     "AlbertWordPieceTokenizer": AlbertWordPieceTokenizer,
@@ -144,7 +144,9 @@ class AlbertPreprocessor(keras.layers.Layer):
             seq_length = self.seq_length
         length = seq_length if isinstance(seq_length, int) else None
         shape = (segments[0].shape[0], length)
-        return {name: keras.KerasTensor(shape, "int32") for name in _OUTPUTS}
+        return {
+            name: keras.KerasTensor(shape, "int32") for name in ENCODER_INPUTS
+        }
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Tokenizes texts, without adding `[CLS]` and `[SEP]`.

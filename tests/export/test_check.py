@@ -37,8 +37,8 @@ from albert_tf.exporting.config import IDS_KINDS, KINDS, ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.manifest import read_export
 from albert_tf.exporting.reference import source_cases, write_cases
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.packing import ENCODER_INPUTS
 
 
 @pytest.fixture(scope="module")

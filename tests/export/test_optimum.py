@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.exporting.huggingface_layout import huggingface_program
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.models.base import ENCODER_INPUTS
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.text.tokenizer_files import load_tokenizer
 
 pytestmark = pytest.mark.optimum

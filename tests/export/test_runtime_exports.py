@@ -17,7 +17,7 @@ from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.exporting.manifest import read_export
 from albert_tf.exporting.reference import source_cases
-from albert_tf.models.base import ENCODER_INPUTS
+from albert_tf.text.packing import ENCODER_INPUTS
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("tf2onnx", reason="tf2onnx is not installed")

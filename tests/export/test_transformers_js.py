@@ -7,9 +7,9 @@ from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.export import export
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.finetuning.predictor import Predictor
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.pipelines.fill_mask import FillMask
 from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
+from albert_tf.text.packing import ENCODER_INPUTS
 
 pytestmark = pytest.mark.peer
 TOLERANCE = 1e-4

@@ -17,9 +17,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.interop.convert import WRITERS
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.training.checkpoint_files import read_checkpoint
 
 SIZES = {

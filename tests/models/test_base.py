@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.packing import ENCODER_INPUTS
 
 
 @pytest.fixture(scope="module")

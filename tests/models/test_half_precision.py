@@ -17,9 +17,9 @@ from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
 from albert_tf.layers.core import activation
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.packing import ENCODER_INPUTS
 
 BATCH, LENGTH = 64, 64
 NARROW = SMALL.replace(max_position_embeddings=LENGTH)

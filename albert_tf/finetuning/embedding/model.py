@@ -17,8 +17,9 @@ from albert_tf.finetuning.features import LABELS
 from albert_tf.finetuning.given_texts import as_lists
 from albert_tf.finetuning.losses import BatchLoss
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
+from albert_tf.models.inputs import named_inputs
 from albert_tf.models.model_graph import Tensors
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.training.loss import sparse_cross_entropy
 
 # Logit of a candidate that is not a negative. Its probability is 0.

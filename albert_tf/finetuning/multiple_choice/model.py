@@ -12,7 +12,8 @@ from albert_tf.finetuning.head_model import HeadModel
 from albert_tf.finetuning.multiple_choice.examples import RACE
 from albert_tf.finetuning.multiple_choice.features import choice_sequences
 from albert_tf.models.base import with_attentions
-from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
+from albert_tf.models.inputs import named_inputs
+from albert_tf.text.packing import ENCODER_INPUTS
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

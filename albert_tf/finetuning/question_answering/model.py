@@ -28,7 +28,8 @@ from albert_tf.finetuning.task_model import TaskModel, read_task
 from albert_tf.layers.core import dense
 from albert_tf.models.arguments import check_dropout, check_positive
 from albert_tf.models.base import with_attentions
-from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
+from albert_tf.models.inputs import named_inputs
+from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.training.loss import sparse_cross_entropy
 
 HEADS = ("v1", "joint")

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import INPUTS
 from albert_tf.finetuning.given_texts import as_strings
 from albert_tf.finetuning.question_answering.examples import (
     Answer,
@@ -30,6 +29,7 @@ from albert_tf.finetuning.question_answering.settings import (
 )
 from albert_tf.input_files import shown
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.packing import ENCODER_INPUTS
 
 # Output of the model -> its label, by head.
 _LABELS = {
@@ -145,8 +145,8 @@ def window_dataset(
 
 def _inputs(head: str, labelled: bool) -> tuple[str, ...]:
     if head == "v1":
-        return INPUTS
-    return (*INPUTS, P_MASK, *([START_POSITIONS] if labelled else []))
+        return ENCODER_INPUTS
+    return (*ENCODER_INPUTS, P_MASK, *([START_POSITIONS] if labelled else []))
 
 
 def _character(start: Any, number: int) -> int:

@@ -6,7 +6,6 @@ import functools
 from typing import Any, ClassVar
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import INPUTS
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
     read_squad,
@@ -32,6 +31,7 @@ from albert_tf.finetuning.question_answering.settings import (
     least_length,
 )
 from albert_tf.finetuning.task_type import TaskType
+from albert_tf.text.packing import ENCODER_INPUTS
 
 
 class QuestionAnswering(TaskType):
@@ -143,7 +143,7 @@ class QuestionAnswering(TaskType):
     @property
     def model_inputs(self):
         """The encoder's inputs, and `p_mask` for the joint head."""
-        return (*INPUTS, P_MASK) if self._joint else INPUTS
+        return (*ENCODER_INPUTS, P_MASK) if self._joint else ENCODER_INPUTS
 
     def forward(self, model, batch):
         """Returns the model's outputs that the decoder needs."""

@@ -16,8 +16,9 @@ from albert_tf.finetuning.text_classification.examples import (
 )
 from albert_tf.layers.pooling import mean_pooling, pair_features, segment_masks
 from albert_tf.models.base import with_attentions
-from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
+from albert_tf.models.inputs import named_inputs
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.packing import ENCODER_INPUTS
 
 # Losses of labels that do not exclude each other, and of those that do.
 _LOSSES_OF_EACH = ("binary_crossentropy", "binary_focal_crossentropy")

@@ -9,9 +9,9 @@ from albert_tf.exporting.litert_conversion import (
     convert,
     signature_runner,
 )
-from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.runtimes.ids_program import encoder_program
+from albert_tf.text.packing import ENCODER_INPUTS
 
 ATTENTION = ("SOFTMAX", "BATCH_MATMUL")
 LAYER_NORM = ("MEAN", "RSQRT")
