@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from albert_tf.exporting.export import export as export
     from albert_tf.exporting.hub_layer import HubLayer as HubLayer
     from albert_tf.finetuning.config import FinetuneConfig as FinetuneConfig
+    from albert_tf.finetuning.embedding.model import (
+        AlbertSentenceEncoder as AlbertSentenceEncoder,
+    )
     from albert_tf.finetuning.evaluate import evaluate as evaluate
     from albert_tf.finetuning.evaluate_config import (
         EvaluateConfig as EvaluateConfig,
@@ -82,6 +85,7 @@ _MODULES = {
     "AlbertPreprocessor": "text.preprocessor_layer",
     "AlbertPretrainer": "models.pretrainer",
     "AlbertQuestionAnswering": "finetuning.question_answering.model",
+    "AlbertSentenceEncoder": "finetuning.embedding.model",
     "AlbertTokenClassifier": "finetuning.token_classification.model",
     "AlbertTokenizer": "text.sentencepiece_tokenizer",
     "AlbertWordPieceTokenizer": "text.wordpiece_tokenizer",
@@ -120,13 +124,13 @@ _KERAS_CLASSES = (
     "AlbertPreprocessor",
     "AlbertPretrainer",
     "AlbertQuestionAnswering",
+    "AlbertSentenceEncoder",
     "AlbertTokenClassifier",
     "HubLayer",
 )
 # Those without a public name -> their module.
 _OTHER_KERAS_CLASSES = {
     "AlbertPairClassifier": "finetuning.text_classification.model",
-    "AlbertSentenceEncoder": "finetuning.embedding.model",
     "PretrainingModel": "objectives.fit",
     "ReplacedTokenDetector": "objectives.replaced_token_detection",
 }

@@ -18,7 +18,6 @@ from albert_tf.analysis.figures import (
     save_figure,
 )
 from albert_tf.errors import InputError
-from albert_tf.text.base_tokenizer import Tokenizer
 
 _MAX_MAPS = 400  # in a figure
 _MAX_LABELLED_TOKENS = 40
@@ -166,7 +165,6 @@ def analyze_attention(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     max_seq_length: int = 128,
-    tokenizer: Tokenizer | None = None,
 ) -> AttentionReport:
     """Returns the attention of each head of each layer to a text.
 
@@ -185,13 +183,12 @@ def analyze_attention(
       heads: heads to return, from 1; None for all.
       max_seq_length: maximum number of tokens; longer texts are truncated, also
         to the length that the model was trained with.
-      tokenizer: tokenizer of a model that has none.
 
     Raises:
       InputError: If the checkpoint cannot be opened, a text is empty, or a
         layer or head does not exist.
     """
-    (found,) = open_encoders([model], tokenizer)
+    (found,) = open_encoders([model])
     matching = found.tokenizer.with_settings(match_special_tokens=True)
     found = dataclasses.replace(found, tokenizer=matching)
     encoder, config = found.encoder, found.encoder.config

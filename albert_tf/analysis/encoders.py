@@ -58,14 +58,12 @@ class NamedEncoder:
 
 def open_encoders(
     models: Model | Sequence[Model] | Mapping[str, Model],
-    tokenizer: Tokenizer | None = None,
 ) -> list[NamedEncoder]:
     """Opens models to analyze.
 
     Args:
       models: a model, several, or name -> model. The default name is that of
         the folder, or its path if names are not unique.
-      tokenizer: tokenizer of models that have none.
     """
     if isinstance(models, (str, os.PathLike, AlbertModel)):
         models = [models]
@@ -73,7 +71,7 @@ def open_encoders(
         models = dict(zip(_names(models), models, strict=True))
     if not models:
         raise InputError("there is no model to analyze; give at least one")
-    return [_open(name, x, tokenizer) for name, x in models.items()]
+    return [_open(name, x) for name, x in models.items()]
 
 
 def _names(models: Sequence[Model]) -> list[str]:
@@ -89,9 +87,8 @@ def _names(models: Sequence[Model]) -> list[str]:
     return names
 
 
-def _open(name: str, model: Any, tokenizer: Tokenizer | None) -> NamedEncoder:
+def _open(name: str, model: Any) -> NamedEncoder:
     if not isinstance(model, AlbertModel):
         model = AlbertEncoder.from_pretrained(model)
-    if model.tokenizer is not None or tokenizer is None:
-        tokenizer = tokenizer_of(model, name)
-    return NamedEncoder(name, getattr(model, "encoder", model), tokenizer)
+    encoder = getattr(model, "encoder", model)
+    return NamedEncoder(name, encoder, tokenizer_of(model, name))

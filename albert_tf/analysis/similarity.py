@@ -28,7 +28,6 @@ from albert_tf.analysis.figures import (
 )
 from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.text.base_tokenizer import Tokenizer
 
 # A token has settled if it moves by less than this share of its norm.
 SETTLED = 0.01
@@ -219,7 +218,6 @@ def analyze_similarity(
     iterations: int = 48,
     max_seq_length: int = 128,
     config_overrides: Mapping[str, Any] | None = None,
-    tokenizer: Tokenizer | None = None,
 ) -> SimilarityReport:
     """Measures how far each layer moves its input (paper, figure 1).
 
@@ -241,7 +239,6 @@ def analyze_similarity(
       max_seq_length: maximum number of tokens per text.
       config_overrides: adds a model with random weights and the architecture of
         the first model with these changes, such as `{"sharing": "none"}`.
-      tokenizer: tokenizer of models that have none.
 
     Raises:
       InputError: If a checkpoint cannot be opened, there is no text, or the
@@ -249,7 +246,7 @@ def analyze_similarity(
     """
     if iterations < 0:
         raise InputError(f"iterations={iterations} must be at least 0")
-    encoders = open_encoders(models, tokenizer)
+    encoders = open_encoders(models)
     if config_overrides is not None:
         encoders.append(_random_encoder(encoders[0], config_overrides))
     texts = [texts] if isinstance(texts, str) else list(texts)

@@ -283,10 +283,6 @@ class Predictor:
         records = self.records(examples)
         return records[0] if is_one else records
 
-    def predict(self, inputs: Inputs) -> Any:
-        """Predicts texts; the same as calling the `Predictor`."""
-        return self(inputs)
-
     def example(self, given: Any, number: int = 0) -> Any:
         """Makes an example of one input; see `__call__`.
 

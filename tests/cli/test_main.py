@@ -283,7 +283,7 @@ PROGRAMS = {
     ],
     "package": [
         *("-W", "ignore", "-c"),
-        "import albert_tf.exporting; albert_tf.exporting.HubLayer",
+        "import albert_tf; albert_tf.HubLayer",
     ],
     "command": ["-m", "albert_tf", "convert", "--input=none", "--output=none"],
 }

@@ -267,7 +267,7 @@ def test_a_model_that_has_diverged_does_not_predict(make_model, tmp_path):
 )
 def test_inputs_that_are_no_list_of_examples(make_model, inputs, message):
     with pytest.raises(InputError, match=message):
-        Predictor(make_model("classes")).predict(inputs)
+        Predictor(make_model("classes"))(inputs)
 
 
 def test_a_table_is_not_a_list_of_texts(make_model):

@@ -86,7 +86,7 @@ class TextTask:
 
 def text_task_config(
     task: TextTask,
-    task_type: str = "",
+    task_type: str | None = None,
     settings: Mapping[str, Any] = DEFAULT_SETTINGS,
 ) -> TaskConfig:
     """Returns the configuration of a task.

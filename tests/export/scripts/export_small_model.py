@@ -8,8 +8,9 @@ import sys
 
 import tensorflow as tf
 
-from albert_tf.exporting import export_encoder, export_preprocessor
 from albert_tf.exporting.config import ExportConfig
+from albert_tf.exporting.encoder import export_encoder
+from albert_tf.exporting.preprocessor import export_preprocessor
 from albert_tf.exporting.runtimes import export_for_runtime
 from albert_tf.exporting.text_encoder import export_text_encoder
 from albert_tf.models.pretrainer import AlbertPretrainer
