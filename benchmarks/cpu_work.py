@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.flops import pretraining_step_flops
+from albert_tf.models.flops import encoder_flops, pretraining_step_flops
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
@@ -197,16 +197,7 @@ def flops(work: Work) -> float | None:
     batch, length = work.shape
     if work.kind == "step":
         return batch * pretraining_step_flops(config, length, _PREDICTIONS)
-    return forward_flops(config, batch, length)
-
-
-def forward_flops(config: AlbertConfig, batch: int, length: int) -> float:
-    """Counts the FLOPs of matrix products in a forward pass without heads."""
-    hidden, wide = config.hidden_size, config.intermediate_size
-    blocks = config.num_hidden_layers * config.inner_group_num
-    block = 4 * hidden**2 + 2 * hidden * wide + 2 * length * hidden
-    token = config.embedding_size * hidden + blocks * block
-    return 2.0 * batch * length * token
+    return batch * encoder_flops(config, length, length)
 
 
 def text_tokenizer(vocabulary: str) -> AlbertTokenizer:

@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402
 import report  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from cpu_work import forward_flops, random_batch  # noqa: E402
+from cpu_work import random_batch  # noqa: E402
 from gpu_systems import (  # noqa: E402
     BF16,
     DEVICE,
@@ -46,7 +46,10 @@ from albert_tf.config import AlbertConfig  # noqa: E402
 from albert_tf.finetuning.text_classification.model import (  # noqa: E402
     AlbertClassifier,
 )
-from albert_tf.models.flops import pretraining_step_flops  # noqa: E402
+from albert_tf.models.flops import (  # noqa: E402
+    encoder_flops,
+    pretraining_step_flops,
+)
 from albert_tf.models.pretrainer import AlbertPretrainer  # noqa: E402
 from albert_tf.text.packing import ENCODER_INPUTS  # noqa: E402
 
@@ -98,7 +101,7 @@ def speed(cases, repeats, results):
         seconds = measure_case(config, batch, length, repeats)
         results["seconds"][case] = seconds
         flops = {
-            "forward": forward_flops(config, batch, length),
+            "forward": batch * encoder_flops(config, length, length),
             "step": batch * pretraining_step_flops(config, length, 20),
         }
         for task, systems in seconds.items():
