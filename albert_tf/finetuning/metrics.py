@@ -1,4 +1,4 @@
-"""Metrics of text classification and regression: those of GLUE."""
+"""Metrics of classes and numbers: those of GLUE."""
 
 from __future__ import annotations
 
