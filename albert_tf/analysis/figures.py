@@ -15,8 +15,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.files import creating, write_atomically
+from albert_tf.optional_packages import import_package
 
 _logger = logging.getLogger(__name__)
 

@@ -32,11 +32,12 @@ from albert_tf.demo.corpora import (
     write_default_text,
     write_user_text,
 )
-from albert_tf.errors import InputError, import_packages
+from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.encoder import export_encoder
 from albert_tf.exporting.export import export
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.optional_packages import import_packages
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining

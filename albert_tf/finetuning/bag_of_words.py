@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from albert_tf.errors import import_package
+from albert_tf.optional_packages import import_package
 
 # A bag of words is made from no more training examples than these, so that it
 # takes seconds.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
+from albert_tf.errors import InputError, shown
 from albert_tf.text.tokens import check_not_table
 
 

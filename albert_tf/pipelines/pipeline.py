@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor, check_batch_size
-from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import MASKED_LM_POSITIONS, AlbertModel
 from albert_tf.models.model_graph import check_backend

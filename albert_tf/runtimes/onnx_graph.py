@@ -17,10 +17,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError, import_packages
+from albert_tf.errors import InputError
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import SEQUENCE_INPUTS, AlbertEncoder
 from albert_tf.models.model_graph import check_backend, float32_copy
+from albert_tf.optional_packages import import_packages
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_blocks import write_blocks
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import import_package
+from albert_tf.optional_packages import import_package
 
 
 class Segment(NamedTuple):

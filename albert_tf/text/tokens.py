@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
+from albert_tf.errors import InputError, shown
 from albert_tf.text.normalizer import lower_characters
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.finetuning.bag_of_words import MAX_TRAINING, word_vectorizer
 from albert_tf.finetuning.embedding.examples import EMBEDDING, EmbeddingExample
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.metrics import classification_metrics
 from albert_tf.finetuning.task_config import check_metric_names
+from albert_tf.optional_packages import import_package
 
 CORRELATIONS = EMBEDDING.metrics
 RETRIEVAL = "accuracy"

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.features import INPUTS
 from albert_tf.finetuning.given_texts import as_strings
 from albert_tf.finetuning.question_answering.examples import (
@@ -28,7 +28,6 @@ from albert_tf.finetuning.question_answering.settings import (
     WindowSettings,
     least_length,
 )
-from albert_tf.input_files import shown
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # Output of the model -> its label, by head.

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from albert_tf.errors import import_package
 from albert_tf.finetuning.bag_of_words import MAX_TRAINING, word_vectorizer
 from albert_tf.finetuning.metrics import classification_metrics, label_scores
 from albert_tf.finetuning.text_classification.examples import TextExample
+from albert_tf.optional_packages import import_package
 
 Baselines = dict[str, dict[str, float]]
 
