@@ -31,7 +31,7 @@ from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.session import make_session
 from albert_tf.schema import check_argument
-from albert_tf.text.tokens import check_not_table
+from albert_tf.text.arguments import check_not_table
 from albert_tf.training.distribution import strategy_of_this_machine
 from albert_tf.training.progress import reported
 

@@ -19,7 +19,7 @@ from albert_tf.pipelines.pipeline import Pipeline, with_positions
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.runtimes.config import Runtime
 from albert_tf.schema import check_argument
-from albert_tf.text.tokens import text_list
+from albert_tf.text.arguments import text_list
 
 
 class FillMask(Pipeline):

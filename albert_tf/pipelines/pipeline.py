@@ -17,8 +17,8 @@ from albert_tf.models.base import MASKED_LM_POSITIONS, AlbertModel
 from albert_tf.models.model_graph import check_backend
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.config import Runtime, choose_runtime
+from albert_tf.text.arguments import check_not_table
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.tokens import check_not_table
 from albert_tf.training.distribution import strategy_of_this_machine
 
 

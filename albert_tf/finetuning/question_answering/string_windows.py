@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.features import INPUTS
-from albert_tf.finetuning.given_texts import as_strings
+from albert_tf.finetuning.fit_texts import as_strings
 from albert_tf.finetuning.question_answering.examples import (
     Answer,
     QuestionAnsweringExample,
