@@ -22,16 +22,14 @@ if TYPE_CHECKING:
         PretrainingDataConfig as PretrainingDataConfig,
     )
     from albert_tf.errors import InputError as InputError
+    from albert_tf.evaluation.config import EvaluateConfig as EvaluateConfig
+    from albert_tf.evaluation.evaluate import evaluate as evaluate
     from albert_tf.exporting.config import ExportConfig as ExportConfig
     from albert_tf.exporting.export import export as export
     from albert_tf.exporting.hub_layer import HubLayer as HubLayer
     from albert_tf.finetuning.config import FinetuneConfig as FinetuneConfig
     from albert_tf.finetuning.embedding.model import (
         AlbertSentenceEncoder as AlbertSentenceEncoder,
-    )
-    from albert_tf.finetuning.evaluate import evaluate as evaluate
-    from albert_tf.finetuning.evaluate_config import (
-        EvaluateConfig as EvaluateConfig,
     )
     from albert_tf.finetuning.finetune import finetune as finetune
     from albert_tf.finetuning.multiple_choice.model import (
@@ -90,7 +88,7 @@ _MODULES = {
     "AlbertTokenizer": "text.sentencepiece_tokenizer",
     "AlbertWordPieceTokenizer": "text.wordpiece_tokenizer",
     "ConvertConfig": "interop.convert_config",
-    "EvaluateConfig": "finetuning.evaluate_config",
+    "EvaluateConfig": "evaluation.config",
     "ExportConfig": "exporting.config",
     "FillMask": "pipelines.fill_mask",
     "FinetuneConfig": "finetuning.config",
@@ -103,7 +101,7 @@ _MODULES = {
     "SentenceOrder": "pipelines.sentence_order",
     "convert": "interop.convert",
     "create_pretraining_data": "data.create_data",
-    "evaluate": "finetuning.evaluate",
+    "evaluate": "evaluation.evaluate",
     "export": "exporting.export",
     "finetune": "finetuning.finetune",
     "load_tokenizer": "interop.open_checkpoint",

@@ -12,15 +12,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.files import write_atomically
-from albert_tf.input_files import read_json, shown
-from albert_tf.settings import (
-    check_settings,
-    parse_values,
-    require,
-    setting,
-)
+from albert_tf.input_files import read_json
+from albert_tf.settings import check_settings, parse_values, require, setting
 
 _logger = logging.getLogger(__name__)
 

@@ -19,8 +19,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Protocol
 
-from albert_tf.errors import InputError, ReadError, import_package
+from albert_tf.errors import InputError, ReadError
 from albert_tf.files import Path, is_remote
+from albert_tf.optional_packages import import_package
 
 # Far more than any config, weight index, vocabulary or graph needs.
 MAX_BYTES = 64 << 20
@@ -344,12 +345,6 @@ def read_json(path: Path, source: str = "") -> dict[str, Any]:
     return parse_object(read_bytes(path, source), source)
 
 
-def shown(value: Any) -> str:
-    """Returns the `repr` of a value, shortened for an error message."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def _is_too_deep(text: str) -> bool:
     if text.count("[") + text.count("{") <= _MAX_DEPTH:
         return False
@@ -359,36 +354,3 @@ def _is_too_deep(text: str) -> bool:
         if depth > _MAX_DEPTH:
             return True
     return False
-
-
-def fields_of(content: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yields the length-delimited fields of protobuf's wire format."""
-    position = 0
-    while position < len(content):
-        tag, position = varint(content, position)
-        size = {0: 0, 1: 8, 2: 0, 5: 4}.get(tag & 7)
-        if size is None:
-            raise ValueError(f"no field begins at byte {position}")
-        if tag & 7 in (0, 2):
-            value, position = varint(content, position)
-            size = value if tag & 7 == 2 else 0
-        end = position + size
-        if end > len(content):
-            raise ValueError(f"{end - len(content)} bytes are missing")
-        if tag & 7 == 2:
-            yield tag >> 3, content[position:end]
-        position = end
-
-
-def varint(content: memoryview, position: int) -> tuple[int, int]:
-    """Decodes a variable-length integer; also returns the next position."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if position >= len(content):
-            raise ValueError("it is truncated")
-        byte = content[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise ValueError(f"no number ends at byte {position}")

@@ -13,8 +13,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
+from albert_tf.errors import InputError, shown
 
 _RULES = {
     bool: "true or false",

@@ -18,8 +18,8 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import parse_json, shown
+from albert_tf.errors import InputError, shown
+from albert_tf.input_files import parse_json
 from albert_tf.schema import type_problem
 
 # Headings of `--help`, in order.

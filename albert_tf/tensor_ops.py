@@ -106,5 +106,9 @@ class TensorOps:
 
 
 def fold_in(seed: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
-    """Derives another seed, int64 `[2]`, for an independent random stream."""
-    return tf.random.experimental.stateless_fold_in(seed, number)
+    """Derives another seed, `[2]`, for an independent random stream.
+
+    It has the type of the number, int32 or int64, and depends on it. It is the
+    same on all devices.
+    """
+    return tf.random.experimental.stateless_fold_in(seed, number, alg="philox")

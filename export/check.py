@@ -20,6 +20,7 @@ from albert_tf.exporting.model_card import CARD
 from albert_tf.exporting.reference import source_cases, write_cases
 from albert_tf.input_files import sha256
 from albert_tf.interop.tf_graph import read_saved_model
+from albert_tf.tables import text_table
 
 _PROGRAM = pathlib.Path(__file__).with_name("check_program.py")
 _START = """\
@@ -173,8 +174,4 @@ def checks_table(checks: Sequence[Check]) -> str:
     """Formats checks as a table with the columns check, result and figure."""
     rows = [("check", "result", "figure")]
     rows += [(x.name, x.result, x.figure) for x in checks]
-    width = max(len(name) for name, _, _ in rows)
-    return "\n".join(
-        f"{name:{width}}  {result:6}  {figure}".rstrip()
-        for name, result, figure in rows
-    )
+    return text_table(rows, left=3)

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  Registers the ops of tokenizers.
 
+from albert_tf.backend import check_backend
 from albert_tf.errors import InputError
 from albert_tf.input_files import check_not_web_address
 
@@ -69,11 +70,7 @@ class HubLayer(keras.layers.Layer):
         output_key: str | None = None,
         **kwargs,
     ):
-        if keras.backend.backend() != "tensorflow":
-            raise InputError(
-                "HubLayer needs KERAS_BACKEND=tensorflow, not "
-                f"{keras.backend.backend()!r}"
-            )
+        check_backend("HubLayer")
         super().__init__(**kwargs)
         self.endpoint = endpoint
         self.arguments = dict(arguments or {})

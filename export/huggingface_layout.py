@@ -12,12 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError, import_package
-from albert_tf.exporting.runtime_formats import (
-    purpose_of,
-    save,
-    save_quantized,
-)
+from albert_tf.errors import InputError
+from albert_tf.exporting.runtime_formats import purpose_of, save, save_quantized
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.model import (
     AlbertQuestionAnswering,
@@ -37,6 +33,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import HUGGING_FACE_INPUTS
 from albert_tf.models.pretrained import checkpoint_of
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.optional_packages import import_package
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_graph import onnx_model
 from albert_tf.text.base_tokenizer import Tokenizer

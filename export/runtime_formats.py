@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from albert_tf.errors import import_package, import_packages
 from albert_tf.files import writing
+from albert_tf.optional_packages import import_package, import_packages
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_graph import onnx_model
 from albert_tf.runtimes.session import bound_shapes

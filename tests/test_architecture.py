@@ -57,6 +57,11 @@ def package_of(module):
     return module.partition(".")[0]
 
 
+def folder_of(module):
+    """The name of the package in a package, such as that of a task type."""
+    return ".".join(module.split(".")[:2])
+
+
 def test_every_package_is_documented(modules, packages):
     found = {package_of(name) for name in modules} - {"", "__main__"}
     assert sorted(packages) == sorted(found)
@@ -72,6 +77,22 @@ def test_packages_import_only_packages_above_them(imports, packages):
         if order[package_of(target)] > order[package_of(module)]
     ]
     assert not backwards
+
+
+def test_task_types_do_not_import_each_other(imports):
+    """What several need is beside their folders."""
+    folders = {
+        f"finetuning.{path.parent.name}"
+        for path in (REPOSITORY / "albert_tf/finetuning").glob("*/__init__.py")
+    }
+    sideways = [
+        f"{module} imports {target}"
+        for module, targets in imports.items()
+        for target in targets
+        if len(folders & {folder_of(module), folder_of(target)}) > 1
+    ]
+    assert folders
+    assert not sideways
 
 
 def test_no_import_cycle(imports):

@@ -14,8 +14,8 @@ from typing import Any
 from albert_tf.ablation.plots import plot_study
 from albert_tf.ablation.results import TITLES, StudyResult
 from albert_tf.ablation.verdicts import ALPHA, MIN_SEEDS, Verdict, judge
-from albert_tf.analysis.figures import markdown_table
 from albert_tf.files import write_atomically
+from albert_tf.tables import markdown_table
 
 REPORT, RESULTS = "report.md", "report.json"
 

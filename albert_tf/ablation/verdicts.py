@@ -18,7 +18,8 @@ from typing import Any, Literal
 
 from albert_tf.ablation.results import TITLES, RowResult, StudyResult, is_better
 from albert_tf.ablation.study import MARGINS, MLM_LOSS, StudyClaim
-from albert_tf.errors import counted, import_package
+from albert_tf.errors import counted
+from albert_tf.optional_packages import import_package
 
 MIN_SEEDS = 5
 # For a family-wise error rate of 5 %: with five values of unequal spread each,

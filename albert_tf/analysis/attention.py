@@ -11,13 +11,9 @@ import keras
 import numpy as np
 
 from albert_tf.analysis.encoders import Model, open_encoders
-from albert_tf.analysis.figures import (
-    escaped,
-    import_pyplot,
-    markdown_table,
-    save_figure,
-)
+from albert_tf.analysis.figures import import_pyplot, save_figure
 from albert_tf.errors import InputError
+from albert_tf.tables import escaped, markdown_table
 
 _MAX_MAPS = 400  # in a figure
 _MAX_LABELLED_TOKENS = 40

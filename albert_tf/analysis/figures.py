@@ -1,4 +1,4 @@
-"""Figures drawn by matplotlib, fonts for them, and Markdown tables."""
+"""Figures drawn by matplotlib, and fonts for them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import sys
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.files import creating, write_atomically
+from albert_tf.optional_packages import import_package
 
 _logger = logging.getLogger(__name__)
 
@@ -201,50 +202,3 @@ def label_lines(axis: Any) -> None:
             annotation_clip=False,
             parse_math=False,
         )
-
-
-def aligned(
-    rows: Sequence[Sequence[str]], left: int, least: int = 0
-) -> list[list[str]]:
-    """Pads cells to the width of their column, which is at least `least`.
-
-    The first `left` columns are aligned to the left, others to the right.
-    """
-    widths = [
-        max(least, *map(len, column)) for column in zip(*rows, strict=True)
-    ]
-    return [
-        [
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in rows
-    ]
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Formats a Markdown table whose columns are also aligned in a terminal.
-
-    All columns but the first are right-aligned.
-    """
-    cells = [
-        [escaped(x).replace("|", "\\|") for x in row] for row in (header, *rows)
-    ]
-    lines = aligned(cells, left=1, least=3)
-    widths = map(len, lines[0])
-    rule = [f"{'-' * (x - 1)}{':' if i else '-'}" for i, x in enumerate(widths)]
-    return "\n".join(
-        f"| {' | '.join(x)} |" for x in (lines[0], rule, *lines[1:])
-    )
-
-
-def escaped(text: str) -> str:
-    """Escapes characters that are invisible or not printable.
-
-    Pieces of a vocabulary may be any character. Unlike `errors.printable`, this
-    also escapes all spaces but the ASCII one.
-    """
-    return "".join(
-        x if x.isprintable() else x.encode("unicode_escape").decode()
-        for x in text
-    )

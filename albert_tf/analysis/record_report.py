@@ -9,18 +9,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from albert_tf.analysis.figures import (
-    COLOURS,
-    escaped,
-    import_pyplot,
-    save_figure,
-)
+from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 from albert_tf.analysis.records import (
     MaskedExample,
     RecordStatistics,
     total_length,
 )
 from albert_tf.data.masking import KEEP_SHARE, MASK_SHARE
+from albert_tf.tables import escaped
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.wordpiece_tokenizer import (
     CONTINUATION,

@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.analysis.figures import aligned
 from albert_tf.errors import InputError
 from albert_tf.objectives.registry import baselines_of
+from albert_tf.tables import text_table
 from albert_tf.training.best_checkpoint import lower_is_better
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import FILE, read_settings
@@ -250,9 +250,7 @@ def run_table(
                 rows[-1] += [_score(x) for x in best]
     for label, cells in baseline_rows(metrics, baselines or {}).items():
         rows.append([label, "", "", "", "", "", *cells])
-    return "\n".join(
-        "  ".join(cells).rstrip() for cells in aligned(rows, left=2)
-    )
+    return text_table(rows, left=2)
 
 
 def _progress(run: RunLog, split: str) -> list[str]:

@@ -23,11 +23,11 @@ from albert_tf.analysis.figures import (
     COLOURS,
     import_pyplot,
     label_lines,
-    markdown_table,
     save_figure,
 )
 from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.tables import markdown_table
 
 # A token has settled if it moves by less than this share of its norm.
 SETTLED = 0.01

@@ -35,6 +35,7 @@ from albert_tf.files import check_not_input, is_remote
 from albert_tf.pretrained_models import vocabulary_path
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import check_settings, described, setting
+from albert_tf.tables import text_table
 from albert_tf.training.config import Precision
 
 _PARAMETERS, _MEMORY = "analyze parameters", "analyze memory"
@@ -278,10 +279,8 @@ def _print_memory(
                 f"max_position_embeddings={config.max_position_embeddings} of "
                 f"{name}; add max_position_embeddings to --config_overrides"
             )
-    print(
-        f"{'MiB':20} {'weights':>8} {'moments':>8} {'gradients':>9} "
-        f"{'activations':>11} {'working':>8} {'update':>8} {'total':>8}"
-    )
+    columns = "MiB weights moments gradients activations working update total"
+    rows: list[Sequence[str]] = [columns.split()]
     for name, config in configs.items():
         memory = training_memory(
             config,
@@ -292,17 +291,17 @@ def _print_memory(
             rematerialize=given.rematerialize,
             accumulation=given.gradient_accumulation_steps,
         )
-        columns = (
-            (memory.weights, 8),
-            (memory.slots, 8),
-            (memory.gradients, 9),
-            (memory.activations, 11),
-            (memory.working, 8),
-            (memory.update, 8),
-            (memory.total, 8),
+        sizes = (
+            memory.weights,
+            memory.slots,
+            memory.gradients,
+            memory.activations,
+            memory.working,
+            memory.update,
+            memory.total,
         )
-        numbers = (f"{size / 2**20:{width},.0f}" for size, width in columns)
-        print(f"{name:20} {' '.join(numbers)}")
+        rows.append([name, *(f"{size / 2**20:,.0f}" for size in sizes)])
+    print(text_table(rows, left=1))
 
 
 def _print_parameters(

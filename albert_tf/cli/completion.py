@@ -15,7 +15,8 @@ from typing import Any
 
 from albert_tf.cli.commands import COMMANDS, command_flags, recipe_names
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
+from albert_tf.optional_packages import import_package
 
 CONFIGS = ()
 TAKES_ARGUMENTS = True

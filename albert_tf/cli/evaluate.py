@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.errors import InputError
-from albert_tf.finetuning.evaluate_config import EvaluateConfig
+from albert_tf.evaluation.config import EvaluateConfig
 from albert_tf.settings import setting
 
 
@@ -56,7 +56,7 @@ def main(flags: CommandFlags) -> None:
     if given.checkpoints is not None:
         _score_checkpoints(given, given.checkpoints)
         return
-    from albert_tf.finetuning.evaluate import evaluate_with_gain
+    from albert_tf.evaluation.evaluate import evaluate_with_gain
     from albert_tf.finetuning.results import score_lines, with_null
 
     scores, gain = evaluate_with_gain(given)

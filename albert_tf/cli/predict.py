@@ -273,12 +273,12 @@ def _predict(
     """Writes predictions, and scores them with --score."""
     from tqdm import tqdm
 
-    from albert_tf.finetuning.evaluate import (
+    from albert_tf.finetuning.results import score_lines
+    from albert_tf.finetuning.scoring import (
         check_scored,
         score_predictions,
         scored_by,
     )
-    from albert_tf.finetuning.results import score_lines
 
     task_type = predictor.task_type
     metrics: Sequence[str] = ()

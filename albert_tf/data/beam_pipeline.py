@@ -44,8 +44,9 @@ from albert_tf.data.shards import (
     write_shard,
 )
 from albert_tf.data.text_files import find_text_files
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.input_files import sha256
+from albert_tf.optional_packages import import_package
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 # Split and index.

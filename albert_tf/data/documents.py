@@ -20,9 +20,9 @@ from albert_tf.data.text_files import (
     split_long_lines,
 )
 from albert_tf.data.tfds import is_tfds_file, read_tfds_texts
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.files import Path
-from albert_tf.input_files import parse_object, shown
+from albert_tf.input_files import parse_object
 
 # The number of a line, the offset of a piece in it, and the piece.
 _Line = tuple[int, int, str]

@@ -22,8 +22,8 @@ from albert_tf.data.data_config import (
 from albert_tf.data.documents import ODDITIES
 from albert_tf.data.frequent_labels import describe_labels, rank_labels
 from albert_tf.data.text_files import TextPath, size_of
-from albert_tf.errors import InputError
-from albert_tf.input_files import exists, read_json, sha256, shown
+from albert_tf.errors import InputError, shown
+from albert_tf.input_files import exists, read_json, sha256
 from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 

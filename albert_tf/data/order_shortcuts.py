@@ -18,7 +18,8 @@ import numpy as np
 from albert_tf.array_ops import ArrayOps
 from albert_tf.data.sentence_pairs import draw_partners
 from albert_tf.data.tfrecords import READ_ERRORS, read_examples
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
+from albert_tf.optional_packages import import_package
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # Accuracies above these are a leak. The classifier may also learn what is

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.files import Path, is_remote
 from albert_tf.input_files import decode, exists
+from albert_tf.optional_packages import import_package
 
 # Of their names; their files are the record files that the library has prepared
 # and reads, by the `dataset_info.json` in their folder.

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf.analysis.curves import plot_runs
-from albert_tf.analysis.figures import aligned
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.analysis.runs import read_runs
 from albert_tf.config import AlbertConfig
@@ -32,15 +31,17 @@ from albert_tf.demo.corpora import (
     write_default_text,
     write_user_text,
 )
-from albert_tf.errors import InputError, import_packages
+from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig
 from albert_tf.exporting.encoder import export_encoder
 from albert_tf.exporting.export import export
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.optional_packages import import_packages
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.train import pretrain
+from albert_tf.tables import text_table
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
@@ -367,6 +368,4 @@ def _format_summary(summary: dict[str, Any]) -> str:
     ]
     total = sum(summary["seconds"].values())
     rows.append(("all", f"{total:.0f} s", ""))
-    return "\n".join(
-        "  ".join(cells).rstrip() for cells in aligned(rows, left=3)
-    )
+    return text_table(rows, left=3)

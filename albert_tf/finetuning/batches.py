@@ -11,7 +11,7 @@ from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
 from albert_tf.models.base import MASKED_LM_POSITIONS
-from albert_tf.tensor_ops import TensorOps
+from albert_tf.tensor_ops import TensorOps, fold_in
 from albert_tf.training.input import batch_options, shuffle
 
 
@@ -116,12 +116,11 @@ def _epoch_order(
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a function from an epoch to the order of its examples."""
     count, longest = len(lengths), int(lengths.max())
-    with tf.device("CPU:0"):  # Input pipelines always run on the host.
-        lengths = tf.constant(lengths)
+    lengths = TensorOps().host(lengths)
     seed = tf.constant([seed, 0], tf.int64)
 
     def order(epoch: tf.Tensor) -> tf.Tensor:
-        epoch_seed = tf.random.experimental.stateless_fold_in(seed, epoch)
+        epoch_seed = fold_in(seed, epoch)
         examples = shuffle(tf.range(count, dtype=tf.int64), epoch_seed, 0)
         # The first examples complete the last batch of the previous epoch, and
         # the last ones begin a batch that the next epoch completes.

@@ -9,14 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.finetuning.given_labels import check_class_ids
+from albert_tf.errors import InputError, shown
+from albert_tf.finetuning.fit_labels import check_class_ids
 from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.input_files import shown
 from albert_tf.layers.core import dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.models.arguments import check_dropout, check_positive
-from albert_tf.text.tokens import check_not_table
+from albert_tf.text.arguments import check_not_table
 
 
 class HeadModel(TaskModel):

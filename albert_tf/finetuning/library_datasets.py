@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
+from albert_tf.optional_packages import import_package
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.backend import check_backend
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.batches import prediction_batches
 from albert_tf.finetuning.example_texts import make_example, text_ranks
 from albert_tf.finetuning.features import Features, batched
@@ -25,14 +26,12 @@ from albert_tf.finetuning.model_folder import (
 from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.input_files import shown
 from albert_tf.models.base import AlbertModel
-from albert_tf.models.model_graph import check_backend
 from albert_tf.runtimes.config import Runtime, choose_runtime
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.session import make_session
 from albert_tf.schema import check_argument
-from albert_tf.text.tokens import check_not_table
+from albert_tf.text.arguments import check_not_table
 from albert_tf.training.distribution import strategy_of_this_machine
 from albert_tf.training.progress import reported
 

@@ -13,12 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.given_labels import with_label_ids
-from albert_tf.finetuning.given_texts import (
-    as_lists,
-    as_strings,
-    count_texts,
-)
+from albert_tf.finetuning.fit_labels import with_label_ids
+from albert_tf.finetuning.fit_texts import as_lists, as_strings, count_texts
 from albert_tf.finetuning.serving import Preprocessor, text_sequences
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import ACTIVATIONS, INERT_KEYS, AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
+from albert_tf.errors import InputError, shown
 from albert_tf.interop.checkpoint import HeadSettings
 from albert_tf.schema import typed
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.input_files import read_json, shown
+from albert_tf.errors import InputError, shown
+from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import (
     Checkpoint,
     HeadSettings,

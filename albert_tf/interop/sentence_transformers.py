@@ -12,8 +12,8 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 import safetensors.numpy
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import parse_json, read_bytes, read_json, shown
+from albert_tf.errors import InputError, shown
+from albert_tf.input_files import parse_json, read_bytes, read_json
 from albert_tf.interop.safetensors_file import open_safetensors
 from albert_tf.schema import check_type, typed
 from albert_tf.text.base_tokenizer import Tokenizer

@@ -15,12 +15,9 @@ from tensorflow.core.protobuf import (
 )
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import check_regular, read_bytes, varint
-from albert_tf.interop.file_types import (
-    TensorFile,
-    check_size,
-    check_tf_path,
-)
+from albert_tf.input_files import check_regular, read_bytes
+from albert_tf.interop.file_types import TensorFile, check_size, check_tf_path
+from albert_tf.wire_format import varint
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # What `tf.train.Checkpoint` appends to the path of an object.

@@ -24,7 +24,8 @@ from tensorflow.core.protobuf import (
 from tensorflow.python.framework import tensor_util
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import fields_of, read_bytes
+from albert_tf.input_files import read_bytes
+from albert_tf.wire_format import fields_of
 
 M = TypeVar("M", bound=message.Message)
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
+from albert_tf.errors import InputError, shown
 from albert_tf.interop.file_types import (
     TensorFile,
     check_kind,

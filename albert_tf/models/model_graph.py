@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.backend import check_backend
 from albert_tf.errors import InputError
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
@@ -64,19 +65,6 @@ def draw_dropout_seed() -> tf.Tensor:
     )
 
 
-def check_backend(what: str = "exporting a SavedModel") -> None:
-    """Raises an `InputError` if Keras's backend is not TensorFlow.
-
-    Args:
-      what: what computes with TensorFlow alone.
-    """
-    if keras.backend.backend() != "tensorflow":
-        raise InputError(
-            f"{what} needs KERAS_BACKEND=tensorflow, not "
-            f"{keras.backend.backend()!r}"
-        )
-
-
 def check_encoder(model: AlbertModel) -> AlbertEncoder:
     """Returns the encoder of a model, to export it.
 
@@ -90,7 +78,7 @@ def check_encoder(model: AlbertModel) -> AlbertEncoder:
             "model must be an AlbertPretrainer or AlbertEncoder, not "
             f"{type(model).__name__}; another model's encoder is its .encoder"
         )
-    check_backend()
+    check_backend("exporting a SavedModel")
     encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
     if encoder.pooler is None:
         raise InputError(
@@ -119,7 +107,7 @@ class ModelGraph:
     """
 
     def __init__(self, model: AlbertModel, packed: bool):
-        check_backend()
+        check_backend("exporting a SavedModel")
         self.config = model.config
         self.packed = packed
         self._copy = float32_copy(model, packed)

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.features import Features, batched
 from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
-from albert_tf.input_files import shown
 from albert_tf.models.base import MASKED_LM_POSITIONS
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pipelines.pipeline import Pipeline, with_positions
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.runtimes.config import Runtime
 from albert_tf.schema import check_argument
-from albert_tf.text.tokens import text_list
+from albert_tf.text.arguments import text_list
 
 
 class FillMask(Pipeline):

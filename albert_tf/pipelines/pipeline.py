@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.backend import check_backend
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import BatchPredictor, check_batch_size
-from albert_tf.input_files import shown
 from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import MASKED_LM_POSITIONS, AlbertModel
-from albert_tf.models.model_graph import check_backend
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.runtimes.config import Runtime, choose_runtime
+from albert_tf.text.arguments import check_not_table
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.tokens import check_not_table
 from albert_tf.training.distribution import strategy_of_this_machine
 
 

@@ -28,10 +28,10 @@ from albert_tf.pipelines.fill_mask import FillMask
 from albert_tf.pipelines.pipeline import Pipeline, check_items
 from albert_tf.pretrained_models import DEFAULT
 from albert_tf.runtimes.config import Runtime
+from albert_tf.text.arguments import text_list
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import piece_probabilities
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokens import text_list
 
 # How to combine token states to the vector of a text; see `SentenceEmbedder`.
 Pooling = Literal["mean", "weighted_mean", "cls", "pooler"]

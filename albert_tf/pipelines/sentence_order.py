@@ -9,10 +9,9 @@ from typing import Any, TypeGuard
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.features import batched
 from albert_tf.finetuning.predictor import CHUNK
-from albert_tf.input_files import shown
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pipelines.pipeline import Pipeline, check_items, with_positions
 from albert_tf.pretrained_models import DEFAULT

@@ -15,8 +15,8 @@ from albert_tf.data.data_config import (
     PretrainingDataConfig,
     SentenceOrder,
 )
-from albert_tf.errors import InputError
-from albert_tf.input_files import parse_json, read_text, shown
+from albert_tf.errors import InputError, shown
+from albert_tf.input_files import parse_json, read_text
 from albert_tf.settings import (
     check_settings,
     overriding,

@@ -6,7 +6,8 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from albert_tf.errors import InputError, import_packages
+from albert_tf.errors import InputError
+from albert_tf.optional_packages import import_packages
 from albert_tf.settings import setting
 
 Runtime = Literal["keras", "onnx", "openvino", "auto"]

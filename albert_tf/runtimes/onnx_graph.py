@@ -17,10 +17,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError, import_packages
+from albert_tf.backend import check_backend
+from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import SEQUENCE_INPUTS
-from albert_tf.models.model_graph import check_backend, float32_copy
+from albert_tf.models.model_graph import float32_copy
+from albert_tf.optional_packages import import_packages
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_blocks import write_blocks
 from albert_tf.text.packing import ENCODER_INPUTS
@@ -61,7 +63,7 @@ def onnx_model(
       InputError: If a package is not installed, or the program uses an
         operation that ONNX does not support.
     """
-    check_backend()
+    check_backend("converting a model to ONNX")
     onnx, tf2onnx = import_packages(["onnx", "tf2onnx"], purpose)
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     model = float32_copy(program.model, packed=False)

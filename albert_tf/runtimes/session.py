@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.models.base import MASKED_LM_POSITIONS
+from albert_tf.optional_packages import import_package
 from albert_tf.runtimes.config import Runtime
 from albert_tf.runtimes.ids_program import IdsProgram
 from albert_tf.runtimes.onnx_graph import onnx_model

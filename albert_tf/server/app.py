@@ -25,8 +25,8 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import parse_object, shown
+from albert_tf.errors import InputError, shown
+from albert_tf.input_files import parse_object
 from albert_tf.pipelines.sentence_embedder import SentenceEmbedder
 from albert_tf.server.batcher import Batcher, Overloaded
 from albert_tf.server.config import ServeConfig

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.embedding.task import Embedding
 from albert_tf.finetuning.example_texts import sample_texts, text_ranks
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
-from albert_tf.input_files import shown
 from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint, open_fine_tuned
 from albert_tf.pipelines.fill_mask import FillMask

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from albert_tf.errors import InputError, import_packages
+from albert_tf.errors import InputError
+from albert_tf.optional_packages import import_packages
 from albert_tf.runtimes.config import choose_runtime
 from albert_tf.server.config import ServeConfig
 

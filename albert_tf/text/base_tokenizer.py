@@ -14,6 +14,7 @@ import numpy as np
 from albert_tf.array_ops import ArrayOps
 from albert_tf.errors import InputError
 from albert_tf.schema import check_argument
+from albert_tf.text.arguments import check_names, text_list
 from albert_tf.text.packing import (
     as_tensors,
     longest_sequence,
@@ -21,14 +22,7 @@ from albert_tf.text.packing import (
     pack,
 )
 from albert_tf.text.pieces import Pieces
-from albert_tf.text.tokenizer_arguments import check_names
-from albert_tf.text.tokens import (
-    SEGMENT_LENGTH,
-    SpecialTokens,
-    Token,
-    segments,
-    text_list,
-)
+from albert_tf.text.tokens import SEGMENT_LENGTH, SpecialTokens, Token, segments
 
 _Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
 Padding = Literal["longest", "max_length"] | bool

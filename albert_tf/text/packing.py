@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import import_package
+from albert_tf.optional_packages import import_package
 
 # The names of the encoder's inputs, in the order in which models take them.
 ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")

@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import fields_of
 from albert_tf.text.charsmap import check_charsmap, replaces_spaces
 from albert_tf.text.vocabulary_file import MAX_PIECE_BYTES, MAX_PIECES
+from albert_tf.wire_format import fields_of
 
 SPECIAL_PIECES = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
 WORD_MARK = "\u2581"  # SentencePiece's ▁, which stands for a space

@@ -10,6 +10,7 @@ from typing import Any
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
+from albert_tf.text.arguments import check_flags, check_names
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import (
@@ -22,7 +23,6 @@ from albert_tf.text.sentencepiece_model import (
     with_control_pieces,
     words_are_independent,
 )
-from albert_tf.text.tokenizer_arguments import check_flags, check_names
 from albert_tf.text.tokens import LONGEST_SEGMENT, SEGMENT_LENGTH, Token
 from albert_tf.text.vocabulary_file import read_model
 from albert_tf.text.wordpiece_tokenizer import (

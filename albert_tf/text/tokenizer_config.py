@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
+from albert_tf.errors import InputError, shown
 from albert_tf.schema import typed
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.normalizer import CASE_SETTINGS

@@ -11,8 +11,8 @@ from typing import Any
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import parse_object, shown
+from albert_tf.errors import InputError, shown
+from albert_tf.input_files import parse_object
 from albert_tf.schema import type_problem, typed
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
@@ -21,11 +21,7 @@ from albert_tf.text.sentencepiece_model import (
     ends_in_digit_comma,
     user_defined_pieces,
 )
-from albert_tf.text.tokenizer_json import (
-    FIRST_ACCENTS,
-    PENALTY,
-    WHITESPACE,
-)
+from albert_tf.text.tokenizer_json import FIRST_ACCENTS, PENALTY, WHITESPACE
 
 _Type = sentencepiece_model_pb2.ModelProto.SentencePiece
 

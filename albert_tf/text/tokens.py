@@ -3,11 +3,9 @@
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
 from albert_tf.text.normalizer import lower_characters
 
 
@@ -152,36 +150,3 @@ def segments(text: str, length: int) -> Iterator[Segment]:
         start, follows_space = (space.end(), True) if space else (end, False)
     if start < len(text):
         yield Segment(text[start:], start, follows_space)
-
-
-def check_not_table(values: Any, name: str) -> None:
-    """Raises an `InputError` for a table of pandas, a sequence of names."""
-    if hasattr(values, "columns"):
-        raise InputError(
-            f"{name} is a table, of which only the names of columns would be "
-            'read; give a column, such as table["text"], or, where dicts are '
-            'taken, table[["text", "pair"]].to_dict("records")'
-        )
-
-
-def text_list(texts: str | Iterable[str], name: str) -> list[str]:
-    """Returns the texts of the argument `name` as a list.
-
-    Raises:
-      InputError: if it is neither a text nor an iterable of texts.
-    """
-    if isinstance(texts, str):
-        return [texts]
-    check_not_table(texts, name)
-    if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
-        raise InputError(
-            f"{name}={shown(texts)} must be a text or a list of texts"
-        )
-    texts = list(texts)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{name}[{i}]={shown(text)} must be a text, not "
-                f"{type(text).__name__}"
-            )
-    return texts

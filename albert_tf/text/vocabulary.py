@@ -14,9 +14,8 @@ from typing import Any
 
 import sentencepiece
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.files import write_together
-from albert_tf.input_files import shown
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import WORD_MARK

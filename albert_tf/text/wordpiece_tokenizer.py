@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.text.arguments import check_flags, check_names
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.tokenizer_arguments import check_flags, check_names
 from albert_tf.text.tokens import Token
 from albert_tf.text.vocabulary_file import (
     MAX_PIECE_BYTES,

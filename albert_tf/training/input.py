@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops.distribute import replicate
 
 from albert_tf.errors import InputError
+from albert_tf.tensor_ops import fold_in
 from albert_tf.training.workers import input_context
 
 # Matches the error of `assert_cardinality`: a file does not have the number of
@@ -24,7 +25,7 @@ def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
     `number`, which is folded into it; `Dataset.shuffle` mixes in the global
     seed.
     """
-    seed = tf.random.experimental.stateless_fold_in(seed, number)
+    seed = fold_in(seed, number)
     keys = tf.random.stateless_uniform(
         tf.shape(values), seed, None, None, tf.int32, alg="philox"
     )

@@ -128,8 +128,7 @@ class WarmupStableDecay(Schedule):
 
     Before the decay, no rate depends on `num_train_steps`: a run in its
     constant phase can be extended, or decayed from any checkpoint
-    (arXiv:2404.06395). The decay is `1 - sqrt(x)`, the best of those compared
-    in arXiv:2405.18392, where it takes 10 to 20 % of the steps.
+    (arXiv:2404.06395). The decay is that of `decay_factor`.
 
     Attributes:
       decay_steps: number of steps at the end in which the rate decays to zero;
@@ -153,7 +152,19 @@ class WarmupStableDecay(Schedule):
         since = tf.maximum(step - (self.num_train_steps - self.decay_steps), 0)
         since = tf.minimum(since, self.decay_steps)
         done = tf.cast(since, tf.float32) / np.float32(self.decay_steps)
-        return base * (1.0 - tf.sqrt(done))
+        return base * decay_factor(done)
+
+
+def decay_factor(done: tf.Tensor) -> tf.Tensor:
+    """Returns the factor of the rate in a decay at the end of a run.
+
+    `1 - sqrt(x)` is the best of those compared in arXiv:2405.18392, where the
+    decay takes 10 to 20 % of the steps.
+
+    Args:
+      done: the fraction of the decay's steps that are done, float32.
+    """
+    return 1.0 - tf.sqrt(done)
 
 
 def _done(schedule: Schedule, step: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.training.schedules import Schedule, WarmupStableDecay
+from albert_tf.training.schedules import (
+    Schedule,
+    WarmupStableDecay,
+    decay_factor,
+)
 
 # Without decay_steps, the decay has this share of all steps; 10 to 20 % are
 # best in arXiv:2405.18392.
@@ -104,8 +108,9 @@ class TimeBudget:
         since = tf.cast(step, tf.int32) - self._first_step
         done = tf.cast(tf.clip_by_value(since, 0, self._steps), tf.float32)
         done = tf.math.divide_no_nan(done, tf.cast(self._steps, tf.float32))
-        # As `WarmupStableDecay`; TensorFlow may round its constants otherwise.
-        return rate * (1.0 - tf.sqrt(done))
+        # As in `WarmupStableDecay`, whose constants TensorFlow may round
+        # otherwise.
+        return rate * decay_factor(done)
 
     @property
     def last_step(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.tensor_ops import fold_in
 from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.input import MISCOUNTED, GlobalBatches, distribute
@@ -27,13 +28,6 @@ from albert_tf.training.workers import mean_over_workers
 _LAUNCH_SECONDS = 10.0
 # FailedPreconditionError is that of a dataset declared infinite.
 _OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
-
-
-def _fold_in(seed: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
-    """Derives an int32 `[2]` seed, for a step or for a slice of a step."""
-    return tf.random.experimental.stateless_fold_in(
-        seed, tf.cast(data, tf.int32), alg="philox"
-    )
 
 
 class TrainStep:
@@ -118,7 +112,7 @@ class TrainStep:
             return self._micro_step(
                 micro_batch,
                 normalizers,
-                _fold_in(seed, first_slice + index),
+                fold_in(seed, tf.cast(first_slice + index, tf.int32)),
                 scale,
             )
 
@@ -255,7 +249,9 @@ def make_train_loop(
     def one_step(iterator, step):
         batch, waited = next_batch(iterator)
         scale = tf.ones([]) if loss_scale is None else loss_scale.scale
-        seed_of_step = _fold_in(tf.constant([seed, 0], tf.int32), step)
+        seed_of_step = fold_in(
+            tf.constant([seed, 0], tf.int32), tf.cast(step, tf.int32)
+        )
         arguments = (schedule(step), seed_of_step, scale)
         if averages is not None:
             arguments += (averages.decay_at(step),)

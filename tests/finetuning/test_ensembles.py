@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning import evaluate, predictor
+from albert_tf.finetuning import predictor, scoring
 from albert_tf.finetuning.question_answering.answers import (
     QuestionScores,
     combine_scores,
@@ -61,11 +61,11 @@ def test_ensembles_need_equal_heads_and_windows():
 
 
 def test_gains_over_the_best_and_the_mean():
-    gain = evaluate._ensemble_gain("my_loss", 1.0, [2.0, 4.0])
+    gain = scoring._ensemble_gain("my_loss", 1.0, [2.0, 4.0])
     assert "-1.0000 against the best and -2.0000 against the mean" in gain
-    gain = evaluate._ensemble_gain("rmse", 1.0, [2.0, 4.0], ("rmse",))
+    gain = scoring._ensemble_gain("rmse", 1.0, [2.0, 4.0], ("rmse",))
     assert "-1.0000 against the best" in gain
-    gain = evaluate._ensemble_gain("accuracy", 1.0, [0.75, 0.75, 0.5])
+    gain = scoring._ensemble_gain("accuracy", 1.0, [0.75, 0.75, 0.5])
     assert gain == (
         "accuracy 1.0000: +0.2500 against the best and +0.3333 against the "
         "mean of its 3 members (0.7500, 0.7500, 0.5000)"

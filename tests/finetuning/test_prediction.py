@@ -11,11 +11,6 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import read_examples
-from albert_tf.finetuning.evaluate import (
-    check_scored,
-    score_predictions,
-    scored_by,
-)
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.finetune import task_and_files
 from albert_tf.finetuning.model_folder import open_model_folder, save_model
@@ -28,6 +23,11 @@ from albert_tf.finetuning.registry import (
     with_settings,
 )
 from albert_tf.finetuning.run import open_runs
+from albert_tf.finetuning.scoring import (
+    check_scored,
+    score_predictions,
+    scored_by,
+)
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.text_classification.examples import (
     TextExample,

@@ -14,7 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.embedding.examples import EMBEDDING
 from albert_tf.finetuning.embedding.features import TEXT_HASHES
 from albert_tf.finetuning.features import LABELS
-from albert_tf.finetuning.given_texts import as_lists
+from albert_tf.finetuning.fit_texts import as_lists
 from albert_tf.finetuning.losses import BatchLoss
 from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.models.inputs import named_inputs

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
+from albert_tf.finetuning.bag_of_words import MAX_TRAINING, word_vectorizer
 from albert_tf.finetuning.embedding.examples import EMBEDDING, EmbeddingExample
 from albert_tf.finetuning.features import Features
+from albert_tf.finetuning.metrics import classification_metrics
 from albert_tf.finetuning.task_config import check_metric_names
-from albert_tf.finetuning.text_classification.baselines import word_vectorizer
-from albert_tf.finetuning.text_classification.metrics import (
-    classification_metrics,
-)
+from albert_tf.optional_packages import import_package
 
 CORRELATIONS = EMBEDDING.metrics
 RETRIEVAL = "accuracy"
@@ -23,9 +22,6 @@ METRICS = (*CORRELATIONS, RETRIEVAL)
 
 # Number of consecutive examples among whose texts a positive is to be found.
 RETRIEVED_AMONG = 1000
-# A bag of words counts the words of no more training examples than these, the
-# first ones, so that it takes seconds.
-_MAX_TRAINING = 20_000
 
 
 def check_metrics(
@@ -148,7 +144,7 @@ def bag_of_words_scores(
     """
     known = [
         text
-        for example in itertools.islice(training, _MAX_TRAINING)
+        for example in itertools.islice(training, MAX_TRAINING)
         for text in example.texts
     ]
     texts = [text for example in examples for text in example.texts]

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.finetuning.given_labels import check_class_ids
+from albert_tf.finetuning.fit_labels import check_class_ids
 from albert_tf.finetuning.head_model import HeadModel
 from albert_tf.finetuning.multiple_choice.examples import RACE
 from albert_tf.finetuning.multiple_choice.features import choice_sequences

@@ -9,6 +9,11 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.library_datasets import numbered_rows
+from albert_tf.finetuning.metrics import (
+    classification_metrics,
+    label_scores,
+    softmax,
+)
 from albert_tf.finetuning.multiple_choice.examples import (
     DEFAULT_SETTINGS,
     DREAM,
@@ -20,11 +25,6 @@ from albert_tf.finetuning.multiple_choice.examples import (
     read_race,
 )
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.finetuning.text_classification.metrics import (
-    classification_metrics,
-    label_scores,
-    softmax,
-)
 
 
 class MultipleChoice(TaskType):

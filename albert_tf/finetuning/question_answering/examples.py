@@ -7,14 +7,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.finetuning.examples import BadExamples, load_json, text_problem
 from albert_tf.finetuning.library_datasets import (
     DatasetRows,
     field,
     numbered_rows,
 )
-from albert_tf.input_files import shown
 from albert_tf.schema import type_problem
 
 

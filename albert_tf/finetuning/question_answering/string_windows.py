@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.finetuning.given_texts import as_strings
+from albert_tf.errors import InputError, shown
+from albert_tf.finetuning.fit_texts import as_strings
 from albert_tf.finetuning.question_answering.examples import (
     Answer,
     QuestionAnsweringExample,
@@ -27,7 +27,6 @@ from albert_tf.finetuning.question_answering.settings import (
     WindowSettings,
     least_length,
 )
-from albert_tf.input_files import shown
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.packing import ENCODER_INPUTS
 

@@ -6,16 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from albert_tf.errors import import_package
+from albert_tf.finetuning.bag_of_words import MAX_TRAINING, word_vectorizer
+from albert_tf.finetuning.metrics import classification_metrics, label_scores
 from albert_tf.finetuning.text_classification.examples import TextExample
-from albert_tf.finetuning.text_classification.metrics import (
-    classification_metrics,
-    label_scores,
-)
-
-# A bag of words is trained on no more examples than these, drawn at random, so
-# that it takes seconds.
-_MAX_TRAINING = 20_000
+from albert_tf.optional_packages import import_package
 
 Baselines = dict[str, dict[str, float]]
 
@@ -74,9 +68,9 @@ def _bag_of_words(
     truth: np.ndarray,
 ) -> Baselines:
     """Returns the scores of a bag of words; {} if there are no words."""
-    if len(training) > _MAX_TRAINING:
+    if len(training) > MAX_TRAINING:
         drawn = np.random.default_rng(0).choice(
-            len(training), _MAX_TRAINING, replace=False
+            len(training), MAX_TRAINING, replace=False
         )
         training = [training[i] for i in drawn]
         targets = targets[drawn]
@@ -89,10 +83,6 @@ def _bag_of_words(
     return {"bag of words": classification_metrics(metrics, predictions, truth)}
 
 
-# Words, also of one letter, and single ideographs and kana, as Chinese and
-# Japanese have no blanks between words.
-_CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = rf"(?u)[{_CJK}]|[^\W{_CJK}]+"
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 # With fewer examples, the strength is not chosen, and no word is too rare.
 _FEW = 100
@@ -139,14 +129,6 @@ def _linear_predictions(metric, training, targets, examples) -> np.ndarray:
     if len(targets) >= _FEW and len(np.unique(targets[kept])) > 1:
         strength = max(_STRENGTHS, key=held_out_score)
     return model(strength).fit(inputs, targets).predict(others)
-
-
-def word_vectorizer(**settings):
-    """Returns scikit-learn's TF-IDF of words, also of single letters."""
-    text = import_package("sklearn.feature_extraction.text", "baselines")
-    if "analyzer" not in settings:
-        settings["token_pattern"] = _WORD
-    return text.TfidfVectorizer(sublinear_tf=True, **settings)
 
 
 def _of_single_texts(training, examples):

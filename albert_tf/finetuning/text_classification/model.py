@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.given_labels import name_of_loss
+from albert_tf.finetuning.fit_labels import name_of_loss
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 from albert_tf.finetuning.task_config import TaskConfig

@@ -11,6 +11,13 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import LABELS
+from albert_tf.finetuning.metrics import (
+    CLASS_METRICS,
+    NUMBER_METRICS,
+    classification_metrics,
+    label_scores,
+    softmax,
+)
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.baselines import (
     class_baselines,
@@ -23,13 +30,6 @@ from albert_tf.finetuning.text_classification.examples import (
     text_task_config,
 )
 from albert_tf.finetuning.text_classification.glue import GLUE, glue_examples
-from albert_tf.finetuning.text_classification.metrics import (
-    CLASS_METRICS,
-    NUMBER_METRICS,
-    classification_metrics,
-    label_scores,
-    softmax,
-)
 from albert_tf.schema import check_type
 
 _HEADS = ("cls", "pair_features")

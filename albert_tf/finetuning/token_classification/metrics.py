@@ -6,11 +6,12 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.finetuning.task_config import check_metric_names
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
 )
+from albert_tf.optional_packages import import_package
 
 # Prefixes of BILOU (last word, single word) -> those of IOBES, which seqeval
 # expects.

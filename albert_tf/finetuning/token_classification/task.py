@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from albert_tf.finetuning.metrics import softmax
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.finetuning.text_classification.metrics import softmax
 from albert_tf.finetuning.token_classification.examples import (
     NER,
     TokenClassificationExample,

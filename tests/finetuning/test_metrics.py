@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.text_classification.metrics import (
-    classification_metrics,
-)
+from albert_tf.finetuning.metrics import classification_metrics
 
 
 def test_class_metrics_follow_their_definitions():

@@ -1,4 +1,4 @@
-"""Labels as users give them to Keras's methods."""
+"""Labels as arguments of `fit` and `evaluate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of text classification and regression: those of GLUE."""
+"""Metrics of classes and numbers: those of GLUE."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.finetuning.task_config import check_metric_names
+from albert_tf.optional_packages import import_package
 
 # Metric of class indices -> function of scikit-learn.
 _CLASS_METRICS = {

@@ -1,4 +1,4 @@
-"""Texts as users give them to Keras's methods: lists, arrays, columns."""
+"""Texts as arguments of `fit`, `evaluate` and `predict`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import shown
-from albert_tf.text.tokens import check_not_table
+from albert_tf.errors import InputError, shown
+from albert_tf.text.arguments import check_not_table
 
 
 def as_lists(values: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Evaluation of pretraining runs and fine-tuned models."""
