@@ -17,8 +17,8 @@ from albert_tf.errors import InputError, import_package
 from albert_tf.files import Path, is_remote
 from albert_tf.input_files import decode, exists
 
-# Of their names; their files are the record files that the library has prepared
-# and reads, by the `dataset_info.json` in their folder.
+# Prefix of inputs that name a data set. Its files are the record files that the
+# library has prepared; `dataset_info.json` in the folder says how to read them.
 PREFIX = "tfds:"
 _RECORD_FILE = re.compile(r"[-.]\w+-\d{5,}-of-\d{5,}$")
 

@@ -159,8 +159,8 @@ class LabelHeadModel(HeadModel):
         # Keras would take the first of the labels of a text as its class.
         if self.multi_label and self.num_labels > 1:
             raise InputError(
-                "class_weight is for labels that exclude each other; give "
-                "sample_weight, or weigh labels in the loss"
+                "class_weight does not support multi-label models; give "
+                "sample_weight, or weight labels in the loss"
             )
         return x, sample_weight, of_labels
 

@@ -82,7 +82,7 @@ def _by_position(inputs, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def check_not_texts(inputs) -> None:
-    """Raises a `ValueError` if a model is called with a text, or a list of them.
+    """Raises a `ValueError` if a model is called with a text or a list of them.
 
     Keras would say that a text is no tensor.
     """

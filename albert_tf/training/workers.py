@@ -137,11 +137,10 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
         gone = _lost_workers(strategy, str(error))
         if not gone:
             raise
-        are = "are" if len(gone) > 1 else "is"
+        logs = "their logs" if len(gone) > 1 else "its log"
         raise LostWorkerError(
-            f"{', '.join(gone)} {are} gone, so this worker cannot go on; see "
-            "why there, and start the same commands on all workers again: they "
-            "resume from the newest checkpoint"
+            f"lost {', '.join(gone)}; find the cause in {logs}, then start the "
+            "same commands on all workers to resume from the newest checkpoint"
         ) from error
 
 

@@ -84,8 +84,9 @@ class Embedding(TaskType):
             return
         if micro_batch_size < 2:
             raise InputError(
-                f"a replica's micro-batch has {micro_batch_size} example, but "
-                "needs another one to tell it from; raise train_batch_size"
+                "the contrastive loss needs at least 2 examples in each "
+                f"replica's micro-batch, not {micro_batch_size}; raise "
+                "train_batch_size or lower gradient_accumulation_steps"
             )
         dropout = (
             config.hidden_dropout_prob or config.attention_probs_dropout_prob
