@@ -62,7 +62,7 @@ def export(config: ExportConfig) -> None:
         settings.
 
     Raises:
-      InputError: If the checkpoint cannot be opened or has no tokenizer, or the
+      InputError: if the checkpoint cannot be opened or has no tokenizer, or the
         output folder exists.
     """
     config.load_task_module()

@@ -145,7 +145,7 @@ class SimilarityReport:
           output: image file to write; its suffix selects the format.
 
         Raises:
-          InputError: If the file cannot be written, or matplotlib is not
+          InputError: if the file cannot be written, or matplotlib is not
             installed.
         """
         pyplot = import_pyplot()
@@ -244,7 +244,7 @@ def analyze_similarity(
       tokenizer: tokenizer of models that have none.
 
     Raises:
-      InputError: If a checkpoint cannot be opened, there is no text, or the
+      InputError: if a checkpoint cannot be opened, there is no text, or the
         states of a model are not finite.
     """
     if iterations < 0:

@@ -81,7 +81,7 @@ def create_with_beam(
       options: flags of the runner, as on a command line.
 
     Raises:
-      InputError: If an input or the output folder cannot be used.
+      InputError: if an input or the output folder cannot be used.
     """
     try:
         flags = [f"--runner={runner}", *shlex.split(options)]

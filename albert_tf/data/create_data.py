@@ -88,9 +88,9 @@ def create_pretraining_data(
       see `build_mixture_manifest`.
 
     Raises:
-      InputError: If an input or the output folder cannot be used, or a split
+      InputError: if an input or the output folder cannot be used, or a split
         would be empty.
-      StorageError: If the disk is full or too small for the records.
+      StorageError: if the disk is full or too small for the records.
     """
     return _create(config, Limits(), progress)
 
@@ -306,7 +306,7 @@ def check_counts(
     """Checks that each split has records, and the training split has pairs.
 
     Raises:
-      InputError: If not; the message says why.
+      InputError: if not; the message says why.
     """
     num_documents = sum(count["documents"] for count in counts.values())
     for split, count in counts.items():

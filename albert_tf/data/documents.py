@@ -73,7 +73,7 @@ def read_documents(
       empty. Documents of more than `MAX_DOCUMENT_CHARACTERS` are split.
 
     Raises:
-      InputError: If the file cannot be read, is not a text file or contains no
+      InputError: if the file cannot be read, is not a text file or contains no
         text, or a line is not UTF-8 or, in "jsonl", has no text. The message
         has the number of the line.
     """

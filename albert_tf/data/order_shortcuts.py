@@ -69,7 +69,7 @@ def measure_shortcuts(
       too few pairs.
 
     Raises:
-      InputError: If a record cannot be read, or scikit-learn is not installed.
+      InputError: if a record cannot be read, or scikit-learn is not installed.
     """
     rng = np.random.default_rng(0)
     segments, labels = _read_pairs(paths, sentence_order, rng, passes)

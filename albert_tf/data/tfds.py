@@ -37,7 +37,7 @@ def find_tfds_files(
         TFDS_DATA_DIR or the library's default.
 
     Raises:
-      InputError: If the library is not installed, the data set cannot be
+      InputError: if the library is not installed, the data set cannot be
         loaded, or the split does not exist.
     """
     data_set, _, split = name.removeprefix(PREFIX).partition("#")
@@ -78,7 +78,7 @@ def read_tfds_texts(
     """Yields the texts of a record file; see `read_documents`.
 
     Raises:
-      InputError: If the file cannot be read, or has no such field with text.
+      InputError: if the file cannot be read, or has no such field with text.
     """
     tfds = _import_tfds()
     folder, name = os.path.split(os.fspath(path))

@@ -124,7 +124,7 @@ def train_vocabulary(
     if not any(c.isalnum() for text in sample.texts for c in text):
         raise InputError(
             "sentences: no text to train a vocabulary on (no letter or digit); "
-            "check the input files."
+            "check the input files"
         )
     is_wordpiece = config.model_type == "wordpiece"
     train = _train_wordpiece if is_wordpiece else _train_sentencepiece
@@ -333,7 +333,7 @@ def _too_large(config: VocabularyConfig, maximum: int) -> InputError:
     return InputError(
         f"vocab_size={config.vocab_size} is too large for this text, which "
         f"gives at most {maximum} pieces; use more text, or "
-        f"vocab_size={maximum} or less."
+        f"vocab_size={maximum} or less"
     )
 
 
@@ -341,5 +341,5 @@ def _too_small(config: VocabularyConfig, minimum: int) -> InputError:
     return InputError(
         f"vocab_size={config.vocab_size} is too small for the characters of "
         f"the text and the special pieces; use at least {minimum}, or lower "
-        f"character_coverage={config.character_coverage}."
+        f"character_coverage={config.character_coverage}"
     )

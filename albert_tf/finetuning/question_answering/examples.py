@@ -80,7 +80,7 @@ def read_squad(
         the nearest occurrence of their text.
 
     Raises:
-      InputError: If the file cannot be read, is not JSON, has another layout,
+      InputError: if the file cannot be read, is not JSON, has another layout,
         or has no questions.
     """
     yield from _examples(
