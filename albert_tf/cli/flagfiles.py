@@ -29,8 +29,8 @@ def _expand(
 ) -> Iterator[tuple[str, str]]:
     """Expands the lines of a flagfile.
 
-    `within` are the flagfile that has these lines, last, and those that include
-    it. Others are appended to `opened`, all flagfiles so far.
+    `within` are the flagfiles that include each other down to these lines, and
+    `opened` all flagfiles so far, to which those found here are appended.
     """
     rest = iter(arguments)
     file = within[-1] if within else ""

@@ -1,4 +1,4 @@
-"""What flags of other implementations are called here.
+"""Flags of other implementations, and what they are called here.
 
 The scripts are those of google-research/albert and Model Garden.
 docs/migration.md has the same tables.

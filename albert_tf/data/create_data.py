@@ -177,7 +177,9 @@ def _replaced_files(
 ) -> list[str]:
     """Returns the files of an existing data set that will be replaced.
 
-    It is an error if the folder has others of the new files, or shards.
+    Raises:
+      InputError: if the folder holds data and `overwrite` is False, or has
+        files with the names of new ones, or shards, that no manifest lists.
     """
     if not folder.exists():
         return []

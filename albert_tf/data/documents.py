@@ -86,7 +86,8 @@ def read_documents(
 def split_documents(documents: Iterable[list[str]]) -> Iterator[list[str]]:
     """Yields documents in parts of at most `_PART_SENTENCES` sentences.
 
-    So that a part of a few long ones, such as books, can be held out.
+    So a part of the text can be held out even if it is a few long documents,
+    such as books.
     """
     for document in documents:
         for start in range(0, len(document), _PART_SENTENCES):

@@ -1,8 +1,9 @@
 """Shortcuts in sentence order: accuracy of baselines that see no meaning.
 
-If whichever segment ends without punctuation came first, a model learns that
-instead of what sentences mean. A rule and a shallow classifier that see only
-the ends, starts and lengths of the segments measure how much these reveal.
+If the segment that ends without punctuation always came first, a model would
+learn that instead of what sentences mean. A rule and a shallow classifier that
+see only the ends, starts and lengths of the segments measure how much these
+reveal.
 """
 
 from __future__ import annotations

@@ -49,10 +49,9 @@ class VocabularyConfig:
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool | None = setting(
         None,
-        "Drop accents (combining marks after NFKD, which are part of the "
-        "letters in Japanese, Thai or Hindi: --nostrip_accents). Default: "
-        "true; with "
-        "--model_type=wordpiece the value of --do_lower_case, as in BERT.",
+        "Drop accents (combining marks after NFKD). In Japanese, Thai or Hindi "
+        "they are parts of letters: give --nostrip_accents. Default: true; "
+        "with --model_type=wordpiece the value of --do_lower_case, as in BERT.",
     )
     # 0.9995 is usual for Chinese and Japanese.
     character_coverage: float = setting(

@@ -126,9 +126,9 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
 
 @contextlib.contextmanager
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Names the workers that have died, whatever TensorFlow says about it.
+    """Names the workers that have died, which TensorFlow's errors may not.
 
-    If it fails and another worker cannot be reached, this is a
+    An error in the block, if another worker cannot be reached, is raised as a
     `LostWorkerError`.
     """
     try:

@@ -78,7 +78,7 @@ class Embedding(TaskType):
     # Model and loss.
 
     def prepare_model(self, model, features, micro_batch_size):
-        """Checks that a batch has negatives, and a text alone two masks."""
+        """Checks that batches have negatives, and texts alone have dropout."""
         config = model.config
         if "labels" in features.columns:
             return
@@ -152,7 +152,7 @@ class Embedding(TaskType):
         return {name: scores[name] for name in self.task_config.metrics}
 
     def metrics_for(self, examples):
-        """Returns the task's metrics, or the others if none fits the pairs."""
+        """Returns the task's metrics or, if none fits the pairs, others."""
         scored = any(x.label is not None for x in examples)
         fitting = CORRELATIONS if scored else (RETRIEVAL,)
         metrics = self.task_config.metrics

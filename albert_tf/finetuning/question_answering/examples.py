@@ -155,7 +155,7 @@ def _examples(
             location=location,
         )
     if not number:
-        raise InputError(f"{source}: no questions")
+        raise InputError(f"{source}: no questions; give another file")
 
 
 def _questions(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:

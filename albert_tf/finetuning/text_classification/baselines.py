@@ -142,7 +142,7 @@ def _linear_predictions(metric, training, targets, examples) -> np.ndarray:
 
 
 def word_vectorizer(**settings):
-    """Returns scikit-learn's TF-IDF of words, also of single letters."""
+    """Returns scikit-learn's TF-IDF of words, single letters included."""
     text = import_package("sklearn.feature_extraction.text", "baselines")
     if "analyzer" not in settings:
         settings["token_pattern"] = _WORD
