@@ -243,7 +243,7 @@ def test_starts_of_answers_are_integers(make, start):
     model, x, (texts, starts) = make("answers")
     # As of a column of pandas with gaps.
     model.fit(x, (texts, [float(s) for s in starts]), verbose=0)
-    with pytest.raises(InputError, match="of question 1 must be an integer fr"):
+    with pytest.raises(InputError, match="of question 1 must be a non-neg"):
         model.fit(x, (texts, [starts[0], start]), verbose=0)
 
 
