@@ -1,4 +1,4 @@
-"""The NumPy functions, and draws, that packing and masking are written with.
+"""Array functions of packing, padding and masking, in NumPy.
 
 `tensor_ops.TensorOps` has the same in a TensorFlow graph. Procedures that run
 with and without a graph are written once, with these functions: the packing of
@@ -56,7 +56,7 @@ class ArrayOps:
     def replace(
         self, array: np.ndarray, indices: np.ndarray, values: np.ndarray
     ) -> np.ndarray:
-        """Returns a vector in which the values at some indices are others."""
+        """Returns a copy of a vector with new values at some indices."""
         array = array.copy()
         array[indices] = values
         return array
@@ -101,7 +101,12 @@ class ArrayOps:
     def draw_words(
         self, shape: tuple[int, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draws from [0, 1): keys of the order of words, and their n-grams."""
+        """Draws two arrays from [0, 1).
+
+        Returns:
+          Sort keys that order the words, and numbers that choose the lengths of
+          n-grams.
+        """
         assert self._rng is not None
         return self._rng.random(shape, np.float32), self._rng.random(shape)
 

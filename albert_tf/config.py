@@ -316,8 +316,7 @@ def warn_of_untrained_positions(
 ) -> None:
     """Warns, once, of sequences longer than those in training.
 
-    There is no warning of lengths that the model does not have, which are
-    errors.
+    Lengths above `max_position_embeddings` are not warned of: they are errors.
 
     Args:
       config: config of the model.

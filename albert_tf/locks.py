@@ -1,4 +1,4 @@
-"""Files that one process at a time creates, and that lock out others."""
+"""Lock files: files that one process at a time creates and holds."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _error(outputs: dict[str, dict], name: str) -> float:
     """Returns the relative difference between a system's outputs and ours.
 
     Raises:
-      WrongOutputError: If it is too large, or there is nothing to compare.
+      WrongOutputError: if it is too large, or there is nothing to compare.
     """
     if REFERENCE not in outputs:
         raise WrongOutputError(f"no outputs of {REFERENCE} to compare with")

@@ -217,7 +217,7 @@ def inputs_of(
       vocabulary: Path of the SentencePiece model, or "".
 
     Raises:
-      FileNotFoundError: If the data set does not exist.
+      FileNotFoundError: if the data set does not exist.
     """
     if work.kind == "rate":
         return {"size": int(work.case)}

@@ -129,7 +129,7 @@ def make_models(
     """Writes the model in the formats that a system needs, if missing.
 
     Raises:
-      WorkerError: If writing a format fails.
+      WorkerError: if writing a format fails.
     """
     for name in system.models:
         done = folder / name / "done"

@@ -61,7 +61,7 @@ def check_export(
       The checks in order. If the process crashed, the last one says so.
 
     Raises:
-      InputError: If `folder` is not an export, its graph does more than to
+      InputError: if `folder` is not an export, its graph does more than to
         compute (see `check_operations`), or `model` cannot be opened or has
         another architecture, vocabulary or task.
     """

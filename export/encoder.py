@@ -167,9 +167,9 @@ def export_encoder(
       origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: If `path` exists or cannot be created, the tokenizer has more
+      InputError: if `path` exists or cannot be created, the tokenizer has more
         pieces than the model has embeddings, or the model has no pooler.
-      TypeError: If `model` is neither an encoder nor a pretrainer.
+      TypeError: if `model` is neither an encoder nor a pretrainer.
     """
     check_encoder(model)
     if tokenizer is not None:

@@ -63,7 +63,7 @@ def export(config: ExportConfig) -> None:
         settings.
 
     Raises:
-      InputError: If the checkpoint cannot be opened or has no tokenizer, or the
+      InputError: if the checkpoint cannot be opened or has no tokenizer, or the
         output folder exists.
     """
     config.load_task_module()
@@ -270,10 +270,11 @@ def _export_encoder(
     if "pooler" not in checkpoint.components:
         raise InputError(
             f"{os.fspath(source)} has no pooler, so pooled_output cannot be "
-            "computed: token classifiers, span labelers, masked language "
-            "models and embedders lose the pooler; export the checkpoint that "
-            "they were initialized from, or embeddings with --kind=onnx, "
-            "openvino or litert or, if they were fine-tuned, --kind=task"
+            "computed: token classifiers, question-answering models, masked "
+            "language models and embedders lose the pooler; export the "
+            "checkpoint that they were initialized from, or embeddings with "
+            "--kind=onnx, openvino or litert or, if they were fine-tuned, "
+            "--kind=task"
         )
     if kind == "encoder":
         if {"sop_head", "mlm_head"} & checkpoint.components == {"sop_head"}:

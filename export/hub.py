@@ -37,7 +37,7 @@ def KerasLayer(
         `load_options` must be None.
 
     Raises:
-      InputError: If `handle` is not a SavedModel, or it lacks the endpoint, or
+      InputError: if `handle` is not a SavedModel, or it lacks the endpoint, or
         an argument is not supported.
     """
     for name in _NOT_TAKEN:

@@ -52,7 +52,7 @@ class HubLayer(keras.layers.Layer):
         computes in its own precision, whatever `dtype` is.
 
     Raises:
-      InputError: If `path` is not a SavedModel, or it lacks the endpoint.
+      InputError: if `path` is not a SavedModel, or it lacks the endpoint.
 
     Example:
       >>> strings = keras.Input((), dtype="string")
@@ -128,7 +128,7 @@ class HubLayer(keras.layers.Layer):
         """Returns the arguments of the layer: the path, not the SavedModel.
 
         Raises:
-          InputError: If the layer was created of a loaded object.
+          InputError: if the layer was created of a loaded object.
         """
         if self.saved_model_path is None:
             raise InputError(
@@ -148,7 +148,7 @@ class HubLayer(keras.layers.Layer):
         """Creates the layer from `get_config()`.
 
         Raises:
-          ValueError: If Keras is in safe mode. Like `TFSMLayer`, this layer
+          ValueError: if Keras is in safe mode. Like `TFSMLayer`, this layer
             loads a graph from a path, and a graph can run arbitrary code.
         """
         # There is no public API; TFSMLayer and Lambda use this as well.

@@ -70,7 +70,7 @@ def huggingface_program(
         from options: a row is one of them, and `logits` are `[batch]`.
 
     Raises:
-      InputError: If Hugging Face's libraries do not have its head.
+      InputError: if Hugging Face's libraries do not have its head.
     """
     return IdsProgram(
         model=_load(checkpoint, page), forward=_forward, seq_length=seq_length

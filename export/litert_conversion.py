@@ -102,7 +102,8 @@ def signature_runner(model: bytes, *, num_threads: int = 1) -> Runner:
 Example = Mapping[str, np.ndarray]
 
 # Operations that stay float32 in "int8" models, as a single scale per tensor
-# costs more accuracy there than in all matrix products (see docs/exports.md).
+# costs more accuracy there than in all matrix products
+# (see docs/runtimes.md#quantization).
 # ADD: the mask's -10000 takes the whole range of the attention scores. SOFTMAX
 # and BATCH_MATMUL: steps of 1/256 are too coarse for attention to a hundred
 # tokens. SUM, MAXIMUM and DIV: the mean over tokens. The others, except GELU

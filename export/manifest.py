@@ -133,7 +133,7 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads the `export.json` of an export.
 
     Raises:
-      InputError: If `folder` is not an export, or its `export.json` cannot be
+      InputError: if `folder` is not an export, or its `export.json` cannot be
         read.
     """
     check_not_web_address(folder, "the folder of a finished `albert export`")

@@ -65,7 +65,7 @@ def export_preprocessor(
       origin: origin of the tokenizer, for the model card.
 
     Raises:
-      InputError: If `path` exists or cannot be created, the tokenizer is not
+      InputError: if `path` exists or cannot be created, the tokenizer is not
         supported in a graph (see `GraphWordSplitter`), or `seq_length` is too
         small for a pair.
     """

@@ -82,7 +82,7 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
       manifest: the contents of `export.json`.
 
     Raises:
-      InputError: If `model` cannot be opened, or has another architecture,
+      InputError: if `model` cannot be opened, or has another architecture,
         vocabulary or task than the export.
     """
     # An archive is unpacked as long as it is open.

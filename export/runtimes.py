@@ -89,7 +89,7 @@ def export_for_runtime(
       origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: If the folder exists or cannot be created; see also
+      InputError: if the folder exists or cannot be created; see also
         `check_calibration` and `onnx_model`.
     """
     kind, quantization = config.kind, config.quantization
@@ -211,7 +211,7 @@ def text_calibration(
       seq_length: number of tokens in a row.
 
     Raises:
-      InputError: If a file cannot be read.
+      InputError: if a file cannot be read.
     """
     if config.calibration_input is None:
         return None
@@ -232,7 +232,7 @@ def task_calibration(
       task_type: the task.
 
     Raises:
-      InputError: If a file cannot be read, or is not in the task's format.
+      InputError: if a file cannot be read, or is not in the task's format.
     """
     if config.calibration_input is None:
         return None

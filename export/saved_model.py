@@ -148,7 +148,7 @@ def write_saved_model(
       origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: If `path` exists or cannot be created, or TensorFlow takes
+      InputError: if `path` exists or cannot be created, or TensorFlow takes
         it for a pattern.
     """
     check_tf_path(path)

@@ -53,7 +53,7 @@ def export_task(
       origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: If `path` exists or cannot be created.
+      InputError: if `path` exists or cannot be created.
     """
 
     def build() -> Export:

@@ -95,11 +95,11 @@ def export_text_encoder(
       origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: If `path` exists or cannot be created, the tokenizer is not
+      InputError: if `path` exists or cannot be created, the tokenizer is not
         supported in a graph or has more pieces than the model has embeddings,
         `seq_length` is too small for a pair or too large for the model, the
         model has no pooler, or Keras uses another backend than TensorFlow.
-      TypeError: If `model` is neither an encoder nor a pretrainer.
+      TypeError: if `model` is neither an encoder nor a pretrainer.
     """
     encoder = check_encoder(model)
     longest = model.config.max_position_embeddings

@@ -186,7 +186,7 @@ def page_scripts(
       packages: a folder `node_modules`; None to fetch them with npm.
 
     Raises:
-      InputError: If the packages are not there, or are others than `PACKAGES`.
+      InputError: if the packages are not there, or are others than `PACKAGES`.
     """
     with tempfile.TemporaryDirectory() as scratch:
         if packages is None:

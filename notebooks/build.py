@@ -106,7 +106,7 @@ def execute(notebook, folder):
     """Runs a notebook in a folder and returns it with its outputs.
 
     Raises:
-      nbclient.exceptions.CellExecutionError: If a cell raises an exception.
+      nbclient.exceptions.CellExecutionError: if a cell raises an exception.
     """
     notebook = nbformat.from_dict(notebook)
     for number, cell in enumerate(notebook.cells):

@@ -232,7 +232,7 @@ class AblationConfig(ReadingConfig):
         """Returns all files that are read.
 
         Raises:
-          InputError: If a text file does not exist.
+          InputError: if a text file does not exist.
         """
         tables = split_patterns(self.train or ())
         tables += split_patterns(self.dev or ())

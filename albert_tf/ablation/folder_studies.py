@@ -83,7 +83,7 @@ def study_from_json(name: str, values: Any) -> Study:
     """Creates a study from its recorded definition.
 
     Raises:
-      InputError: If this is not the definition of a study.
+      InputError: if this is not the definition of a study.
     """
     check_type(values, Mapping[str, Any], FILE)
     fields: dict[str, Any] = {**values, "name": name}

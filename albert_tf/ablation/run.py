@@ -80,7 +80,7 @@ def ablate(
       finished are left out with a warning.
 
     Raises:
-      InputError: If a study, a model or an input file is invalid, or the folder
+      InputError: if a study, a model or an input file is invalid, or the folder
         holds studies with other settings. Nothing has been trained then.
     """
     found = find_studies(studies)

@@ -128,7 +128,7 @@ class Runner:
         """Returns the number of a study's runs that are not finished.
 
         Raises:
-          InputError: If a row is not valid for the base model.
+          InputError: if a row is not valid for the base model.
         """
         return sum(not self._is_scored(run) for run in self._runs(study))
 

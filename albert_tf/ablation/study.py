@@ -54,7 +54,7 @@ class StudyRow:
         differ in their models, not in the length of their training.
 
     Raises:
-      InputError: If a field is both replaced and multiplied.
+      InputError: if a field is both replaced and multiplied.
     """
 
     name: str
@@ -82,7 +82,7 @@ class StudyRow:
         the same have equal architectures.
 
         Raises:
-          InputError: If a field is unknown or its value is invalid.
+          InputError: if a field is unknown or its value is invalid.
         """
         values = [{**self.values, **stage} for stage in self.grown_from]
         return [
@@ -98,7 +98,7 @@ class StudyRow:
         """Returns the row's architecture, or one with other `values`.
 
         Raises:
-          InputError: If a field is unknown or its value is invalid.
+          InputError: if a field is unknown or its value is invalid.
         """
         changes: dict[str, str | float] = {}
         for field, factor in self.factors.items():
@@ -182,7 +182,7 @@ class Study:
         (`chronicles.pairs`), if they are trained on the chronicles.
 
     Raises:
-      InputError: If a name is invalid, used twice, or refers to no row.
+      InputError: if a name is invalid, used twice, or refers to no row.
     """
 
     name: str
@@ -249,7 +249,7 @@ class Study:
         """Returns the study with some of its rows and the claims about them.
 
         Raises:
-          InputError: If there is no such row.
+          InputError: if there is no such row.
         """
         for name in names:
             self._check_row(name, [row.name for row in self.rows])

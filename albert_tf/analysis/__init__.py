@@ -1,1 +1,1 @@
-"""The paper's tables and a run's curves."""
+"""Analyses of architectures, memory, records, runs, layers and attention."""

@@ -88,7 +88,7 @@ class AttentionReport:
           output: image file to write; its suffix selects the format.
 
         Raises:
-          InputError: If there are too many maps, the file cannot be written, or
+          InputError: if there are too many maps, the file cannot be written, or
             matplotlib is not installed.
         """
         count = len(self.layers) * len(self.heads)
@@ -181,7 +181,7 @@ def analyze_attention(
         to the length that the model was trained with.
 
     Raises:
-      InputError: If the checkpoint cannot be opened, a text is empty, or a
+      InputError: if the checkpoint cannot be opened, a text is empty, or a
         layer or head does not exist.
     """
     (found,) = open_encoders([model])

@@ -144,7 +144,7 @@ class SimilarityReport:
           output: image file to write; its suffix selects the format.
 
         Raises:
-          InputError: If the file cannot be written, or matplotlib is not
+          InputError: if the file cannot be written, or matplotlib is not
             installed.
         """
         pyplot = import_pyplot()
@@ -241,7 +241,7 @@ def analyze_similarity(
         the first model with these changes, such as `{"sharing": "none"}`.
 
     Raises:
-      InputError: If a checkpoint cannot be opened, there is no text, or the
+      InputError: if a checkpoint cannot be opened, there is no text, or the
         states of a model are not finite.
     """
     if iterations < 0:

@@ -196,7 +196,7 @@ def _check_plot(output: str, names: Sequence[str]) -> None:
         )
     folder = os.path.dirname(os.path.abspath(output))
     if not is_remote(output) and not os.path.isdir(folder):
-        raise InputError(f"output {output}: {folder} does not exist")
+        raise InputError(f"output {output}: {folder} does not exist; create it")
 
 
 def _check_subject(subject: str, flags: CommandFlags) -> None:

@@ -38,9 +38,9 @@ class TokenizerFlags:
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool | None = setting(
         None,
-        "Drop accents (combining marks after NFKD, which are part of the "
-        "letters in Japanese, Thai or Hindi: --nostrip_accents). Default: "
-        "true; with a vocab.txt the value of --do_lower_case, as in BERT.",
+        "Drop accents (combining marks after NFKD). In Japanese, Thai or Hindi "
+        "they are parts of letters: give --nostrip_accents. Default: true; "
+        "with a vocab.txt the value of --do_lower_case, as in BERT.",
     )
     digit_comma: Literal["google", "corrected"] = setting(
         "google",
@@ -202,7 +202,7 @@ def _warnings(
 
 
 def _describe_order(split: Mapping[str, Any]) -> str:
-    """Describes the pairs of a split, and their order without a model."""
+    """Describes the pairs of a split, and how well baselines order them."""
     counts = split["counts"]
     sequences = counts.get("sequences", counts["instances"])
     return (

@@ -29,8 +29,8 @@ def _expand(
 ) -> Iterator[tuple[str, str]]:
     """Expands the lines of a flagfile.
 
-    `within` are the flagfile that has these lines, last, and those that include
-    it. Others are appended to `opened`, all flagfiles so far.
+    `within` are the flagfiles that include each other down to these lines, and
+    `opened` all flagfiles so far, to which those found here are appended.
     """
     rest = iter(arguments)
     file = within[-1] if within else ""
@@ -53,8 +53,8 @@ def _expand(
         opened.append(path)
         if len(within) == _MAX_NESTED or len(opened) > _MAX_FILES:
             raise InputError(
-                f"{source}: nested deeper than {_MAX_NESTED} flagfiles, or one "
-                f"of more than {_MAX_FILES:,}"
+                f"{source}: flagfiles may be nested at most {_MAX_NESTED} "
+                f"deep, and at most {_MAX_FILES:,} may be included"
             )
         text = io.StringIO(read_text(path, source), newline=None)
         lines = (line.strip() for line in text if not line.startswith(_COMMENT))

@@ -162,7 +162,7 @@ class CommandFlags:
         return [name for name in names if self._values[name].present]
 
     def changed(self, *names: str) -> list[str]:
-        """Returns which of the named flags have not their defaults."""
+        """Returns which of the named flags do not have their defaults."""
         return [
             name
             for name in names

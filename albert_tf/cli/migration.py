@@ -1,4 +1,4 @@
-"""What flags of other implementations are called here.
+"""Flags of other implementations, and what they are called here.
 
 The scripts are those of google-research/albert and Model Garden.
 docs/migration.md has the same tables.
@@ -6,11 +6,7 @@ docs/migration.md has the same tables.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-
-# Flags with their values, commands with their flags.
-_CODE = re.compile(r"(albert [a-z]+(-[a-z]+)?( --\S+\w)?|--\w+(=\S+\w)?)")
+from collections.abc import Mapping
 
 # Flags, and what they are called: a text that begins with a flag of the command
 # completes "is now called ...", another text "is ...".
@@ -217,11 +213,3 @@ def new_name(command: str, flag: str) -> str | None:
                 called = "now called " if text.startswith("--") else ""
                 return f"--{flag} is {called}{text}"
     return None
-
-
-def table_lines(command: str) -> Iterator[str]:
-    """Yields the rows of the table in docs/migration.md."""
-    for flags, text in MIGRATION[command].items():
-        old = ", ".join(f"`--{name}`" for name in flags.split(", "))
-        new = _CODE.sub(r"`\g<0>`", text)
-        yield f"| {old} | {new} |"

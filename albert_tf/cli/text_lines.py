@@ -70,7 +70,7 @@ def texts_of(given: TextLinesFlags, *, array: bool = False) -> Iterable[str]:
     """Returns the input texts; lines are read lazily.
 
     The flags must fit each other and the files. `array` is whether the output
-    is not in one of the formats, but an array.
+    is an array, in none of the formats.
     """
     if given.text is not None and given.input is not None:
         raise InputError("give either --text or --input")
@@ -104,7 +104,7 @@ def _stop(location: str, problem: str) -> NoReturn:
 def standard_input_lines(
     report: Callable[[str, str], None],
 ) -> Iterator[str | None]:
-    """Yields the lines of standard input, of which there must be one.
+    """Yields the lines of standard input, of which there must be at least one.
 
     `report` takes the location of a line that is not UTF-8, and the problem. If
     it returns, None is yielded for the line.

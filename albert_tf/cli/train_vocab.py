@@ -120,10 +120,15 @@ def main(flags: CommandFlags) -> None:
         given.output, config.model_type, overwrite=given.overwrite
     )
     if os.path.abspath(given.report or "") in map(os.path.abspath, outputs):
-        raise InputError(f"--report={given.report} is a file of the vocabulary")
+        raise InputError(
+            f"--report={given.report} is a file of the vocabulary; choose "
+            "another name"
+        )
     folder = os.path.dirname(os.path.abspath(given.report or ""))
     if not is_remote(given.report or "") and not os.path.isdir(folder):
-        raise InputError(f"--report={given.report}: {folder} does not exist")
+        raise InputError(
+            f"--report={given.report}: {folder} does not exist; create it"
+        )
     if given.report is not None and is_folder(given.report):
         raise InputError(f"--report={given.report}: is a folder; name a file")
     report = given.report or ""

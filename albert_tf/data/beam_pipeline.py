@@ -82,7 +82,7 @@ def create_with_beam(
       options: flags of the runner, as on a command line.
 
     Raises:
-      InputError: If an input or the output folder cannot be used.
+      InputError: if an input or the output folder cannot be used.
     """
     try:
         flags = [f"--runner={runner}", *shlex.split(options)]
@@ -250,7 +250,7 @@ def _add(statistics: Iterable[_Statistics]) -> _Statistics:
 def _tell_each_shard(
     element: tuple[None, Iterable[tuple[_Shard, int]]],
 ) -> Iterator[tuple[_Shard, dict[_Shard, int]]]:
-    """Yields the sizes of all shards, which name its files, to each shard."""
+    """Yields each shard with the sizes of all, which its files' names need."""
     _, found = element
     sizes = dict(found)
     for shard in sizes:

@@ -337,7 +337,7 @@ def make_records(
     """Yields the records of tasks in order, using `config.num_workers`.
 
     Raises:
-      RuntimeError: If a worker process dies.
+      RuntimeError: if a worker process dies.
     """
     if config.num_workers == 1:
         worker = BlockWorker(config, num_shards)

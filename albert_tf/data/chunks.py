@@ -209,7 +209,10 @@ def cut_chunks(
 
 
 def slice_of(start: int, end: int) -> tuple[int, int]:
-    """Returns a slice of the text, given that or that of the reversed text."""
+    """Returns a slice of the text.
+
+    Offsets of the mirrored text, which are negative, are mapped to the text's.
+    """
     return (start, end) if end > 0 else (-end, -start)
 
 

@@ -88,9 +88,9 @@ def create_pretraining_data(
       see `build_mixture_manifest`.
 
     Raises:
-      InputError: If an input or the output folder cannot be used, or a split
+      InputError: if an input or the output folder cannot be used, or a split
         would be empty.
-      StorageError: If the disk is full or too small for the records.
+      StorageError: if the disk is full or too small for the records.
     """
     return _create(config, Limits(), progress)
 
@@ -177,7 +177,9 @@ def _replaced_files(
 ) -> list[str]:
     """Returns the files of an existing data set that will be replaced.
 
-    It is an error if the folder has others of the new files, or shards.
+    Raises:
+      InputError: if the folder holds data and `overwrite` is False, or has
+        files with the names of new ones, or shards, that no manifest lists.
     """
     if not folder.exists():
         return []
@@ -306,7 +308,7 @@ def check_counts(
     """Checks that each split has records, and the training split has pairs.
 
     Raises:
-      InputError: If not; the message says why.
+      InputError: if not; the message says why.
     """
     num_documents = sum(count["documents"] for count in counts.values())
     for split, count in counts.items():

@@ -1,4 +1,4 @@
-"""How far the creation of a data set got."""
+"""The state of the creation of a data set, from which it resumes."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class ReadingConfig:
     )
     language: str = setting(
         "en",
-        "ISO 639 code of the language, for splitting prose into sentences; by "
-        "general rules if the sentencex library has none for it.",
+        "ISO 639 code of the language, for splitting prose into sentences. "
+        "Languages unknown to the sentencex library have general rules.",
     )
     encoding_errors: EncodingErrors = setting(
         "strict",

@@ -73,7 +73,7 @@ def read_documents(
       empty. Documents of more than `MAX_DOCUMENT_CHARACTERS` are split.
 
     Raises:
-      InputError: If the file cannot be read, is not a text file or contains no
+      InputError: if the file cannot be read, is not a text file or contains no
         text, or a line is not UTF-8 or, in "jsonl", has no text. The message
         has the number of the line.
     """
@@ -86,7 +86,8 @@ def read_documents(
 def split_documents(documents: Iterable[list[str]]) -> Iterator[list[str]]:
     """Yields documents in parts of at most `_PART_SENTENCES` sentences.
 
-    So that a part of a few long ones, such as books, can be held out.
+    So a part of the text can be held out even if it is a few long documents,
+    such as books.
     """
     for document in documents:
         for start in range(0, len(document), _PART_SENTENCES):

@@ -36,7 +36,7 @@ def guess_accuracies(
     """Returns the accuracy of one guess on the split of each manifest.
 
     The guess is the most frequent training label of all of them together. The
-    result is empty if they do not tell it: older manifests count no labels, and
+    result is empty if it is unknown: older manifests count no labels, and
     in different languages the frequent ones differ.
     """
     statistics = [manifest["splits"][split] for manifest in manifests]

@@ -56,7 +56,7 @@ def _differences(
 ) -> dict[str, tuple[Any, Any]]:
     """Returns the settings by which other documents are held out.
 
-    They are selected by a hash of seed and sentences that is below the share,
+    A document is held out if a hash of seed and sentences is below the share,
     so a larger share holds out those of a smaller one, and others.
     """
     found = {

@@ -148,7 +148,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
     The folder may be on any file system supported by TensorFlow.
 
     Raises:
-      InputError: If there is no manifest; see also `read_manifest_file`.
+      InputError: if there is no manifest; see also `read_manifest_file`.
     """
     manifest = find_manifest(folder)
     if manifest is None:
@@ -199,7 +199,7 @@ def read_manifest_file(path: str, *, mixtures: bool = False) -> dict[str, Any]:
     """Reads a manifest, which may be that of a mixture only with `mixtures`.
 
     Raises:
-      InputError: If the file was written by another program or version, or is
+      InputError: if the file was written by another program or version, or is
         the manifest of a mixture and may not be.
     """
     try:

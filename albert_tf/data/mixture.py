@@ -71,7 +71,7 @@ def parse_corpora(patterns: PathPatterns) -> tuple[Corpus, ...]:
     has a name and weight.
 
     Raises:
-      InputError: If only some patterns have names, a name is invalid or used
+      InputError: if only some patterns have names, a name is invalid or used
         twice, or a weight is not above 0.
     """
     items = split_patterns(patterns)
@@ -159,7 +159,7 @@ def create_mixture(
       create: function that creates a data set and returns its manifest.
 
     Raises:
-      InputError: See `create_pretraining_data`; also if a file belongs to two
+      InputError: see `create_pretraining_data`; also if a file belongs to two
         corpora, or the output folder contains other files.
     """
     folder = os.fspath(config.output)
@@ -268,7 +268,7 @@ def find_corpus_files(
     """Finds the text files of each corpus; see `find_text_files`.
 
     Raises:
-      InputError: See `find_text_files`; also if a file belongs to two corpora,
+      InputError: see `find_text_files`; also if a file belongs to two corpora,
         directly or by a link.
     """
     files = {

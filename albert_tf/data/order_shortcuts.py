@@ -1,8 +1,9 @@
-"""Shortcuts to the order of segments: how often it is right without a model.
+"""Shortcuts in sentence order: accuracy of baselines that see no meaning.
 
-If whichever segment ends without punctuation came first, a model learns that
-instead of what sentences mean. A rule and a shallow classifier that see only
-the ends, starts and lengths of the segments measure how much these reveal.
+If the segment that ends without punctuation always came first, a model would
+learn that instead of what sentences mean. A rule and a shallow classifier that
+see only the ends, starts and lengths of the segments measure how much these
+reveal.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def measure_shortcuts(
       too few pairs.
 
     Raises:
-      InputError: If a record cannot be read, or scikit-learn is not installed.
+      InputError: if a record cannot be read, or scikit-learn is not installed.
     """
     rng = np.random.default_rng(0)
     segments, labels = _read_pairs(paths, sentence_order, rng, passes)

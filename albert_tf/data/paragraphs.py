@@ -48,10 +48,11 @@ def _script_character(characters: Iterable[str]) -> str:
 
 
 def _is_unspaced(character: str) -> bool:
-    """Returns whether no space is written between this and a similar one.
+    """Returns whether a character's script has no spaces between words.
 
-    So it is for ideographs, kana and their punctuation, which are wide, as CSS
-    joins lines (Text Level 3, section 4.1.3), and some scripts of Asia.
+    True for ideographs, kana and their punctuation, which are wide, and for
+    some other scripts of Asia. CSS joins lines by the same rule (Text Level 3,
+    section 4.1.3).
     """
     if character < "\u0e00":
         return False

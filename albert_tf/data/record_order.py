@@ -122,7 +122,7 @@ def compute_quotas(corpora: Sequence[Corpus], size: int) -> list[int]:
     Without corpora there is a single quota.
 
     Raises:
-      InputError: If a weight is too small for one record.
+      InputError: if a weight is too small for one record.
     """
     shares = [corpus.weight * size for corpus in corpora] or [size]
     quotas = [math.floor(share) for share in shares]

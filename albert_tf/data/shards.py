@@ -162,7 +162,7 @@ def plan_shards(
       been written.
 
     Raises:
-      InputError: If `config.num_shards` is too low.
+      InputError: if `config.num_shards` is too low.
     """
     text = sum(group.text_bytes for group in groups)
     heldout = config.heldout_fraction
@@ -262,7 +262,7 @@ class ScratchShards:
       finished: shards whose scratch files are no longer needed.
 
     Raises:
-      OSError: If a file that is needed is shorter than its size.
+      OSError: if a file that is needed is shorter than its size.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ def find_text_files(
       (`gs://...`).
 
     Raises:
-      InputError: If there is no pattern, or a pattern matches nothing or an
+      InputError: if there is no pattern, or a pattern matches nothing or an
         empty file.
     """
     names = list(filter(None, split_patterns(patterns)))
@@ -180,7 +180,7 @@ def version_of(path: Path) -> tuple[int, int]:
     """Returns the size and modification time (nanoseconds) of a file.
 
     Raises:
-      InputError: If a remote file cannot be read.
+      InputError: if a remote file cannot be read.
     """
     if not is_remote(path):
         status = os.stat(path)
@@ -245,7 +245,7 @@ def read_lines(
       bytes; and the line with its line end, or a piece of a long line.
 
     Raises:
-      InputError: If the file cannot be read or is not a text file, or a line
+      InputError: if the file cannot be read or is not a text file, or a line
         is not UTF-8 or too long. The message has the number of the line.
     """
     with open_decompressed(path) as opened:

@@ -18,8 +18,8 @@ from albert_tf.files import Path, is_remote
 from albert_tf.input_files import decode, exists
 from albert_tf.optional_packages import import_package
 
-# Of their names; their files are the record files that the library has prepared
-# and reads, by the `dataset_info.json` in their folder.
+# Prefix of inputs that name a data set. Its files are the record files that the
+# library has prepared; `dataset_info.json` in the folder says how to read them.
 PREFIX = "tfds:"
 _RECORD_FILE = re.compile(r"[-.]\w+-\d{5,}-of-\d{5,}$")
 
@@ -38,7 +38,7 @@ def find_tfds_files(
         TFDS_DATA_DIR or the library's default.
 
     Raises:
-      InputError: If the library is not installed, the data set cannot be
+      InputError: if the library is not installed, the data set cannot be
         loaded, or the split does not exist.
     """
     data_set, _, split = name.removeprefix(PREFIX).partition("#")
@@ -79,7 +79,7 @@ def read_tfds_texts(
     """Yields the texts of a record file; see `read_documents`.
 
     Raises:
-      InputError: If the file cannot be read, or has no such field with text.
+      InputError: if the file cannot be read, or has no such field with text.
     """
     tfds = _import_tfds()
     folder, name = os.path.split(os.fspath(path))

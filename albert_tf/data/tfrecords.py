@@ -181,7 +181,7 @@ def parse_example(record: bytes) -> dict[str, np.ndarray]:
       Name of each feature -> int64 or float32 `[values]`.
 
     Raises:
-      ValueError: If the bytes are not a serialized `Example`.
+      ValueError: if the bytes are not a serialized `Example`.
     """
     try:
         example = _example_class().FromString(record)
@@ -201,8 +201,8 @@ def read_examples(path: str) -> Iterator[dict[str, np.ndarray]]:
     Checksums are not verified.
 
     Raises:
-      InputError: If the file cannot be opened.
-      READ_ERRORS: If it is damaged.
+      InputError: if the file cannot be opened.
+      READ_ERRORS: if it is damaged.
     """
     with contextlib.ExitStack() as stack:
         file: Any = stack.enter_context(open_input(path))

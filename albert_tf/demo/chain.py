@@ -60,7 +60,7 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
       The summary as a dictionary, which is also written to `summary.json`.
 
     Raises:
-      InputError: If the output folder is not empty, a package is missing, the
+      InputError: if the output folder is not empty, a package is missing, the
         text files do not exist or cannot be read, or they are too small for the
         vocabulary or the classifier. Nothing is left behind then.
     """

@@ -50,7 +50,7 @@ def write_user_text(
     """Writes each file of the user that has text, with a sentence per line.
 
     Raises:
-      InputError: If no file has text, or one cannot be read.
+      InputError: if no file has text, or one cannot be read.
     """
     files = []
     for number, path in enumerate(find_text_files(patterns)):
@@ -192,7 +192,7 @@ def label_passages(
       seed: Random seed.
 
     Raises:
-      InputError: If there are none, as the files have too few documents of
+      InputError: if there are none, as the files have too few documents of
         several sentences.
     """
     largest = sorted(files, key=lambda path: -path.stat().st_size)[:2]

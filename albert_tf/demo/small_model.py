@@ -31,7 +31,7 @@ def pretrain_small_model(output: str | os.PathLike[str]) -> str:
       The folder of the finished run, a checkpoint with its tokenizer.
 
     Raises:
-      KeyboardInterrupt: If the training is interrupted.
+      KeyboardInterrupt: if the training is interrupted.
     """
     folder = pathlib.Path(output)
     if not (folder / "data" / MANIFEST_NAME).exists():

@@ -52,7 +52,7 @@ def training_batches(
         `fixed_length`.
     """
     if not data.num_examples:
-        raise InputError("training data: no examples")
+        raise InputError("training data: no examples; give at least one")
     _check_length(data, fixed_length)
     first_epoch, offset = divmod(start_step * batch_size, data.num_examples)
     order = _epoch_order(data.example_lengths, batch_size, seed, window_batches)

@@ -210,7 +210,7 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
         "polynomial",
         "Learning rate decay after the warm-up. polynomial: the original's, "
         "whose decay begins at step 0, so that the rate drops at the end of "
-        "the warm-up. linear, cosine: a decay that begins at that step.",
+        "the warm-up. linear, cosine: decay from the end of the warm-up.",
         group=LEARNING_RATE,
     )
     bias_correction: bool = setting(
@@ -223,7 +223,7 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
     class_weights: ClassWeights | None = setting(
         None,
         "Weights of the classes in the loss: by label, such as bad=2,good=1 "
-        "(others: 1), of all in their order, such as 2,1, or balanced: "
+        "(others: 1); of all labels in order, such as 2,1; or balanced: "
         "inversely proportional to the frequencies of the classes.",
         group=LOSS,
         parse=parse_class_weights,
@@ -237,8 +237,8 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
     )
     temperature: float = setting(
         0.05,
-        "Embeddings: what cosines are divided by in the contrastive loss; 0.05 "
-        "is sentence-transformers' scale of 20.",
+        "Embeddings: divisor of the cosines in the contrastive loss; 0.05 is "
+        "sentence-transformers' scale of 20.",
         group=LOSS,
         bounds="[0.001, 100]",
     )
@@ -252,8 +252,8 @@ class FinetuneConfig(RunConfig, TaskSettings, TaskDataConfig):
     dev_selection: DevSelection = setting(
         "whole",
         "Which part of the development set selects the best weights: the whole "
-        "set, which is also scored, or one half, of which the other is scored, "
-        "as a test set would be.",
+        "set, which is also scored, or one half, while the other half is "
+        "scored, as a test set would be.",
         group=EVALUATION,
     )
     best_metric: str = setting(

@@ -134,8 +134,8 @@ def _task_config(config: FinetuneConfig, train: Sequence[Source]) -> TaskConfig:
         for name in _TEXT_ONLY:
             if getattr(config, name) != defaults[name]:
                 raise InputError(
-                    f"--{name} requires --task={TEXT_TASK}; the columns of "
-                    f"{config.task} are known"
+                    f"--{name} requires --task={TEXT_TASK}; the task "
+                    f"{config.task} has fixed columns and labels"
                 )
         if isinstance(config.task, TaskConfig):
             return config.task

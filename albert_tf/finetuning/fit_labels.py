@@ -64,6 +64,6 @@ def with_label_ids(
         return data
     if not spec[1].shape.rank:
         raise InputError(
-            "labels that are names need batches; use Dataset.batch"
+            "a dataset with names of labels must be batched; use Dataset.batch"
         )
     return data.map(lambda x, y, *weights: (x, ids_of(y), *weights))

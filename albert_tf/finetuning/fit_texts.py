@@ -13,7 +13,7 @@ from albert_tf.text.arguments import check_not_table
 
 
 def as_lists(values: Any) -> Any:
-    """Returns sequences that are not of Python, such as columns, as lists.
+    """Returns sequences of other libraries, such as columns, as lists.
 
     A column of Hugging Face's datasets is one of them. Those in a tuple are
     lists afterwards, too; other values are returned as they are.
@@ -47,8 +47,8 @@ def count_texts(x: Any, model: str, num_texts: Sequence[int]) -> int:
     elif isinstance(x, tuple):
         if x and any(isinstance(part, (str, bytes)) for part in x):
             raise InputError(
-                "a tuple must be lists of texts, such as (first, second); "
-                "give single texts as a list"
+                "a tuple must consist of lists of texts, such as (first, "
+                "second); give single texts as a list"
             )
         count = len(x) if x and all(map(_is_texts, x)) else 0
     else:
@@ -109,7 +109,8 @@ def as_strings(texts: Any, rank: int = 1) -> list[Any]:
         rows = [as_strings(row) for row in texts]
         if len({len(row) for row in rows}) > 1:
             raise InputError(
-                "examples have different numbers of options; give each as many"
+                "examples have different numbers of options; give each the "
+                "same number"
             )
         return rows
     shape = getattr(texts, "shape", (len(texts),))

@@ -130,7 +130,8 @@ class LabelHeadModel(HeadModel):
         if sorted(map(str, given)) == sorted(labels):
             raise InputError(
                 f"labels={given!r}: the head was trained with the order "
-                f"{', '.join(labels)}; give that or none, or new_head=True"
+                f"{', '.join(labels)}; give them in this order, leave them "
+                "out, or set new_head=True"
             )
 
     def get_config(self) -> dict[str, Any]:
@@ -153,13 +154,13 @@ class LabelHeadModel(HeadModel):
     def _class_weight(
         self, x, y, sample_weight, class_weight
     ) -> tuple[Any, Any, dict[Any, float] | None]:
-        """Gives weights ids for names of labels: Keras ignores others."""
+        """Replaces names of labels by ids, as Keras ignores other keys."""
         of_labels = self._weights_by_id(class_weight)
         # Keras would take the first of the labels of a text as its class.
         if self.multi_label and self.num_labels > 1:
             raise InputError(
-                "class_weight is for labels that exclude each other; give "
-                "sample_weight, or weigh labels in the loss"
+                "class_weight does not support multi-label models; give "
+                "sample_weight, or weight labels in the loss"
             )
         return x, sample_weight, of_labels
 
@@ -236,5 +237,5 @@ def _check_labels(
             "strings"
         )
     if len({*labels}) < len(labels):
-        raise InputError(f"{model}: labels={labels!r} must differ")
+        raise InputError(f"{model}: labels={labels!r} must be distinct")
     return tuple(labels)

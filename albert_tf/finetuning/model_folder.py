@@ -168,9 +168,9 @@ def load_model(
         check_positions(checkpoint.config, length, "max_seq_length")
     if checkpoint.head.multi_label:
         raise InputError(
-            f"{folder.path}: a model of labels that do not exclude each other "
-            "(problem_type in its config.json), of which predictions would be "
-            "wrong; call the model, and take the sigmoid of its logits"
+            f"{folder.path}: a multi-label model (problem_type in its "
+            "config.json), which Predictor and the commands do not support; "
+            "load it with AlbertClassifier, and take the sigmoid of its logits"
         )
     model = task_type.model_class.from_checkpoint(
         checkpoint, packed=packed, **task_type.model_arguments()

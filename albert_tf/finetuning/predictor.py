@@ -204,8 +204,8 @@ class Predictor:
       progress: whether to print a line every few seconds.
       runtime: what computes the model: "keras"; "onnx" (ONNX Runtime);
         "openvino"; or "auto", ONNX Runtime if it is installed, else OpenVINO,
-        else Keras. Outputs are equal. The others start to be faster after a
-        second of conversion, on short texts above all.
+        else Keras. Outputs are equal. The others are faster after a
+        conversion of about a second, above all on short texts.
 
     Attributes:
       task_type: the task of the model; of ensembles, that of the first one,
@@ -324,7 +324,7 @@ class Predictor:
             if not all(np.isfinite(x).all() for x in arrays):
                 raise InputError(
                     f"model {name}: its predictions are not finite; the model "
-                    "has diverged"
+                    "has diverged: train it again with a lower learning rate"
                 )
             members[name] = task_type.predictions(examples, features, outputs)
         predictions = next(iter(members.values()))

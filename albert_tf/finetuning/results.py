@@ -74,10 +74,11 @@ class DevSet:
     def evaluate(
         self, task_type: TaskType, predictions: Sequence[Any]
     ) -> Scores:
-        """Returns the scores to log: those that select under their own names.
+        """Returns the scores to log.
 
-        Settings that are chosen on the first half, such as a null threshold,
-        are applied to the second.
+        Those that select the weights have the names of the metrics, and those
+        of the other half a prefix. Settings that are chosen on the first half,
+        such as a null threshold, are applied to the second.
         """
         selecting, held = (
             ([self.examples[i] for i in half], [predictions[i] for i in half])

@@ -132,7 +132,7 @@ class TableWriter:
                 raise InputError(
                     f"the table has the columns {_named(self._columns)}, but "
                     f"{row.get('id', 'a row')} has {_named(columns)}; write "
-                    "them as JSON lines (.jsonl), or to a table each"
+                    "them as JSON lines (.jsonl), or each to its own table"
                 )
             self._columns = columns
             self.write_lines(_lines(cells, is_first, self.format))

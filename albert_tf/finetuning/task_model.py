@@ -208,8 +208,8 @@ class TaskModel(AlbertModel):
         arrays = self._arrays(x, y, sample_weight, batch_size)
         if count and y is None and not isinstance(x, tf.data.Dataset):
             raise InputError(
-                "fit needs y, the labels of the texts; a tuple as x is the "
-                "texts of examples that have several"
+                "fit needs y, the labels of the texts; a tuple as x is read as "
+                "lists of texts, such as (first, second), not as (x, y)"
             )
         if isinstance(validation, (list, tuple)):
             given = as_lists(tuple(validation))
@@ -367,7 +367,8 @@ class TaskModel(AlbertModel):
         sizes = [len(part) for part in texts]
         if len(set(sizes)) > 1:
             raise InputError(
-                f"{' and '.join(map(str, sizes))} texts must be as many"
+                "lists of texts must have the same length, not "
+                f"{' and '.join(map(str, sizes))}"
             )
         preprocessor = EagerPreprocessor(tokenizer, self.max_seq_length)
         return self._sequences(preprocessor, texts, y, sample_weight)

@@ -166,7 +166,7 @@ def file_kind(path: str | os.PathLike[str]) -> str:
             tail = file.read(len(_LEVELDB_MAGIC))
     except OSError as error:
         raise InputError(
-            f"{path} cannot be read: {error.strerror}; check its permissions."
+            f"{path} cannot be read: {error.strerror}; check its permissions"
         ) from error
     if not head:
         return "empty"
@@ -218,19 +218,19 @@ def explain_bad_file(
     path = pathlib.Path(path)
     kind = file_kind(path)
     if kind == "missing":
-        raise InputError(f"{path}: no such file; give the path of {wanted}.")
+        raise InputError(f"{path}: no such file; give the path of {wanted}")
     if kind in expected:
         reason = " ".join(detail.split())
         raise InputError(
             f"{path}: {_NOUNS[kind]} that is damaged or incomplete"
-            f"{f' ({reason})' if reason else ''}; copy or download it again."
+            f"{f' ({reason})' if reason else ''}; copy or download it again"
         )
     what, advice = _NOUNS[kind], _ADVICE.get(kind, f"give {wanted}")
     if kind == "text":  # such as a server's error message
         with open_input(path) as file:
             start = file.read(_HEAD).decode("utf-8", errors="ignore")
         what += f', "{" ".join(start.split())[:80]}"'
-    raise InputError(f"{path}: {what}, not {wanted}; {advice}.")
+    raise InputError(f"{path}: {what}, not {wanted}; {advice}")
 
 
 def _binary_kind(path: pathlib.Path, head: bytes, tail: bytes) -> str | None:

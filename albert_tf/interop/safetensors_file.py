@@ -55,7 +55,7 @@ def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
         if dtype not in _DTYPES:
             raise InputError(
                 f"{path}: {name} holds {dtype} numbers, which are not "
-                "supported; save it as F32."
+                "supported; save it as F32"
             )
     checksums = None
     if _CHECKSUMS in metadata:

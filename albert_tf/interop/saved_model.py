@@ -127,8 +127,9 @@ def _detect_system(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
     if any("word_embeddings/embeddings" in name for name in names):
         return "model_garden", "TF-Hub SavedModel of Model Garden"
     raise InputError(
-        f"{folder} is a SavedModel, but not of a known ALBERT: its variables "
-        f"are {', '.join(list(names)[:3]) or 'none'}, ..."
+        f"{folder} is a SavedModel, but not of a known ALBERT (its variables: "
+        f"{', '.join(list(names)[:3]) or 'none'}, ...); give a TF-Hub module "
+        "of ALBERT, or an encoder of albert export"
     )
 
 

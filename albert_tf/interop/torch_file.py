@@ -70,7 +70,7 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
         except _UnsupportedError as error:
             raise InputError(
                 f"{path}: {error}; save the tensors alone with "
-                "torch.save(model.state_dict(), path)."
+                "torch.save(model.state_dict(), path)"
             ) from None
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     check_size(shapes, path.stat().st_size, str(path))

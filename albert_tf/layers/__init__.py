@@ -1,1 +1,1 @@
-"""Layers of ALBERT models, written with `keras.ops` only."""
+"""Layers of ALBERT models in `keras.ops`, with faster forms for TensorFlow."""

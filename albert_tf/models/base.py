@@ -332,7 +332,7 @@ class AlbertModel(keras.Model):
         """Lets subclasses add layers, as Keras's functional models do."""
 
     def note_trained_positions(self, length: int) -> None:
-        """Says in the config that positions up to a length are trained."""
+        """Records in the config that positions up to `length` are trained."""
         if length > self.config.num_trained_positions:
             self.config = self.config.replace(trained_positions=int(length))
             if (encoder := getattr(self, "encoder", None)) is not None:

@@ -61,8 +61,8 @@ class AlbertEncoder(AlbertModel):
         zeros after them. Faster on CPUs and GPUs if lengths vary; outputs for
         tokens do not change. Requires TensorFlow and dynamic shapes, hence
         neither XLA nor TPUs.
-      pooler: whether to have a pooler. Checkpoints of Hugging Face's masked
-        language models, token classifiers and span labelers have none.
+      pooler: whether to have a pooler, which Hugging Face's masked language
+        models, token classifiers and question-answering models lack.
       rematerialize: whether to train in less memory, about a third slower: only
         the input of each block is kept, and the backward pass recomputes the
         rest. Results are the same up to rounding.
@@ -305,8 +305,8 @@ class AlbertEncoder(AlbertModel):
         if self._shares_embeddings:
             raise InputError(
                 f"the encoder {self.name!r} has the embeddings of another one, "
-                "which a config cannot say; use save_pretrained, or save the "
-                "weights of the whole model (save_weights)"
+                "which a config cannot express; use save_pretrained, or save "
+                "the weights of the whole model (save_weights)"
             )
         return {
             **super().get_config(),

@@ -102,8 +102,8 @@ class SentenceEmbedder(Pipeline):
             )
         elif needed or dtype:
             raise InputError(
-                "a FillMask as model has a dtype, and vectors without the "
-                "pooler; give the path of its model"
+                "dtype and pooling='pooler' are not supported with a FillMask, "
+                "whose encoder is used as it is; give the path of its model"
             )
         else:
             self._share(model)

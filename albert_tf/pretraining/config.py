@@ -102,7 +102,7 @@ class PretrainConfig(RunConfig):
     init_moments: bool = setting(
         False,
         "Also take the optimizer's moments from --init_from, a pretraining "
-        "run. Weights that are copies have copies of them.",
+        "run. Weights that are copied have their moments copied, too.",
         group=MODEL,
     )
     objective: str = setting(

@@ -33,7 +33,7 @@ class IdsProgram:
       has_pairs: whether a row has two texts.
 
     Raises:
-      InputError: If the model does not support `seq_length`.
+      InputError: if the model does not support `seq_length`.
     """
 
     model: AlbertModel

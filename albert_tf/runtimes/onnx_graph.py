@@ -60,7 +60,7 @@ def onnx_model(
       packed: whether to compute no padding; see `AlbertEncoder`.
 
     Raises:
-      InputError: If a package is not installed, or the program uses an
+      InputError: if a package is not installed, or the program uses an
         operation that ONNX does not support.
     """
     check_backend("converting a model to ONNX")
@@ -282,7 +282,7 @@ class GraphBuilder:
         """Adds a node of the translated graph.
 
         Raises:
-          InputError: If ONNX does not have its operation, or it is a loop or a
+          InputError: if ONNX does not have its operation, or it is a loop or a
             branch, whose subgraphs cannot be renamed.
         """
         known = self._onnx.defs.has(node.op_type, OPSET, "")

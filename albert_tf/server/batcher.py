@@ -81,9 +81,9 @@ class Batcher:
             full = self._num_waiting + len(items) > self._max_waiting
             if full and self._num_waiting:
                 raise Overloaded(
-                    f"{self._num_waiting} texts wait, and at most "
-                    f"{self._max_waiting} may, so {len(items)} more have to "
-                    "come later; try again"
+                    f"the server is busy: {self._num_waiting} waiting and "
+                    f"{len(items)} new texts exceed the limit of "
+                    f"{self._max_waiting}; retry later"
                 )
             request = _Request(list(items), future)
             self._waiting.append(request)

@@ -67,5 +67,5 @@ def check_names(
             raise InputError(
                 f"{name}={value!r} is not a setting of "
                 f"{tokenizer_class.__name__} ({source}); it has "
-                f"{', '.join(known)}."
+                f"{', '.join(known)}"
             )

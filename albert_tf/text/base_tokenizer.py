@@ -262,19 +262,19 @@ class Tokenizer(Pieces):
             check_argument(max_length, int, "max_length")
         if padding not in ("longest", "max_length", True):
             raise ValueError(
-                "padding must be 'longest' (or True) or 'max_length', not "
-                f"{padding!r}: the rows of a batch have one length."
+                f"padding={padding!r} must be 'longest' (or True) or "
+                "'max_length': the rows of a batch have one length"
             )
         if truncation not in (True, False, "longest_first"):
             raise ValueError(
-                "truncation must be True (or 'longest_first') or False, not "
-                f"{truncation!r}."
+                f"truncation={truncation!r} must be True (or 'longest_first') "
+                "or False"
             )
         minimum = 2 if pairs is None else 3
         if max_length < minimum:
             raise ValueError(
-                f"max_length must be at least {minimum}, to hold [CLS] and "
-                f"[SEP], not {max_length}."
+                f"max_length={max_length} must be at least {minimum}, to hold "
+                "[CLS] and [SEP]"
             )
         texts = text_list(texts, "texts")
         longest = max_length if truncation else None
@@ -284,7 +284,7 @@ class Tokenizer(Pieces):
             if len(pairs) != len(texts):
                 raise ValueError(
                     "texts and pairs must have the same length, not "
-                    f"{len(texts)} and {len(pairs)}."
+                    f"{len(texts)} and {len(pairs)}"
                 )
             rows.append(self._encode(pairs, num_threads, longest))
         ops = ArrayOps()

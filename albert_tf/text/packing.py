@@ -154,6 +154,4 @@ def as_tensors(rows: dict[str, np.ndarray], kind: str) -> dict[str, Any]:
         torch = import_package("torch", "return_tensors='pt'")
         # As transformers: its models need int64.
         return {x: torch.from_numpy(y.astype("int64")) for x, y in rows.items()}
-    raise ValueError(
-        f"return_tensors must be 'np', 'tf' or 'pt', not {kind!r}."
-    )
+    raise ValueError(f"return_tensors={kind!r} must be 'np', 'tf' or 'pt'")

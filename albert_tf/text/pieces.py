@@ -112,7 +112,7 @@ class Pieces(abc.ABC):
         piece_id = operator.index(piece_id)
         if not 0 <= piece_id < self.vocab_size:
             raise ValueError(
-                f"id must be in [0, {self.vocab_size}), the vocabulary, "
-                f"not {piece_id}."
+                f"id={piece_id} must be in [0, {self.vocab_size}), the "
+                "vocabulary"
             )
         return piece_id

@@ -39,7 +39,7 @@ def _check_segments(
         if isinstance(segments, (list, tuple)):
             found = f"of {len(segments)}"
         raise ValueError(
-            f"segments must be a list of 1 or 2 ragged tensors, not {found}."
+            f"segments must be a list of 1 or 2 ragged tensors, not {found}"
         )
     flat = []
     for i, segment in enumerate(segments):
@@ -47,7 +47,7 @@ def _check_segments(
         if rank not in (2, 3):
             raise ValueError(
                 f"segments[{i}] must be ragged [batch, (tokens)] or "
-                f"[batch, (words), (pieces)], not {segment!r}."
+                f"[batch, (words), (pieces)], not {segment!r}"
             )
         flat.append(segment.merge_dims(1, 2) if rank == 3 else segment)
     return flat
@@ -57,18 +57,22 @@ def check_seq_length(
     seq_length: int | tf.Tensor, minimum: int
 ) -> int | tf.Tensor:
     """Returns an int if the value is static, otherwise an int32 scalar."""
-    message = f"seq_length must be at least {minimum}, to hold [CLS] and [SEP]"
+    rule = f"at least {minimum}, to hold [CLS] and [SEP]"
     value = tf.get_static_value(seq_length)
     if value is None:
         seq_length = tf.reshape(tf.cast(seq_length, tf.int32), [])
-        tf.debugging.assert_greater_equal(seq_length, minimum, message)
+        tf.debugging.assert_greater_equal(
+            seq_length, minimum, f"seq_length must be {rule}"
+        )
         return seq_length
     try:
         length = operator.index(value)
     except TypeError:
-        raise ValueError(f"{message}, and an integer, not {value}.") from None
+        raise ValueError(
+            f"seq_length={value} must be an integer, {rule}"
+        ) from None
     if length < minimum:
-        raise ValueError(f"{message}, not {length}.")
+        raise ValueError(f"seq_length={length} must be {rule}")
     return length
 
 
@@ -190,6 +194,6 @@ def _batch(texts: tf.Tensor) -> tf.Tensor:
     texts = tf.convert_to_tensor(texts, tf.string)
     if texts.shape.rank not in (None, 1):
         raise ValueError(
-            f"texts must be tf.string [batch], not of shape {texts.shape}."
+            f"texts must be tf.string [batch], not of shape {texts.shape}"
         )
     return tf.ensure_shape(texts, [None])

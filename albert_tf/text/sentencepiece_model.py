@@ -38,7 +38,7 @@ def load_processor(
     except ValueError as error:
         raise InputError(
             f"{name}: not a usable SentencePiece model: {error}; "
-            "give a file such as spiece.model."
+            "give a file such as spiece.model"
         ) from None
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -57,7 +57,7 @@ def load_processor(
         raise InputError(
             f"{name}: the vocabulary has no piece {' '.join(missing)}; ALBERT "
             f"needs {' '.join(SPECIAL_PIECES)}: train one with "
-            "`albert train-vocab`, or give another model."
+            "`albert train-vocab`, or give another model"
         )
     return processor
 
@@ -242,7 +242,7 @@ def split_digit_commas(
     """
     if rule not in get_args(DigitComma):
         raise ValueError(
-            f"digit_comma must be 'google', 'corrected' or 'off', not {rule!r}."
+            f"digit_comma={rule!r} must be 'google', 'corrected' or 'off'"
         )
     if rule == "off":
         return {}
@@ -277,30 +277,30 @@ def _describe(content: bytes) -> str:
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     lines = start.decode("utf-8", errors="replace").splitlines()
     if not content:
-        return "an empty file; copy the SentencePiece model again."
+        return "an empty file; copy the SentencePiece model again"
     if start.startswith(b"version https://git-lfs"):
         return (
             "a Git LFS pointer, not a SentencePiece model; "
-            "fetch the file with `git lfs pull`."
+            "fetch the file with `git lfs pull`"
         )
     if re.match(r"\S+\t-?\d", lines[0] if lines else ""):
         return (
             "the text listing of a vocabulary (.vocab), not a SentencePiece "
-            "model; give the .model file beside it."
+            "model; give the .model file beside it"
         )
     if start[:1] == b"<":
         return (
             "a web page (HTML or XML), not a SentencePiece model; "
-            "download the raw file."
+            "download the raw file"
         )
     if start[:1] == b"{":
         return (
             "JSON (such as a tokenizer.json), not a SentencePiece model; "
-            "give spiece.model."
+            "give spiece.model"
         )
     return (
         "not a SentencePiece model, or a damaged one; "
-        "give a file such as spiece.model."
+        "give a file such as spiece.model"
     )
 
 

@@ -282,8 +282,8 @@ def _rule(config: Mapping[str, Any], name: str, rules: Any) -> str:
     """Returns a value of a config that is one of a `Literal`."""
     if config[name] not in get_args(rules):
         raise ValueError(
-            f"{name} must be one of {', '.join(get_args(rules))}, not "
-            f"{shown(config[name])}"
+            f"{name}={shown(config[name])} must be one of "
+            f"{', '.join(get_args(rules))}"
         )
     return config[name]
 

@@ -87,7 +87,7 @@ def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
         reason = f"the file is damaged, {type(error).__name__}: {error}"
     raise InputError(
         f"{name}: not a supported tokenizer of ALBERT: {reason}; give the "
-        "spiece.model that it was made from."
+        "spiece.model that it was made from"
     )
 
 

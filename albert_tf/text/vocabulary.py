@@ -48,10 +48,9 @@ class VocabularyConfig:
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool | None = setting(
         None,
-        "Drop accents (combining marks after NFKD, which are part of the "
-        "letters in Japanese, Thai or Hindi: --nostrip_accents). Default: "
-        "true; with "
-        "--model_type=wordpiece the value of --do_lower_case, as in BERT.",
+        "Drop accents (combining marks after NFKD). In Japanese, Thai or Hindi "
+        "they are parts of letters: give --nostrip_accents. Default: true; "
+        "with --model_type=wordpiece the value of --do_lower_case, as in BERT.",
     )
     # 0.9995 is usual for Chinese and Japanese.
     character_coverage: float = setting(
@@ -123,7 +122,7 @@ def train_vocabulary(
     if not any(c.isalnum() for text in sample.texts for c in text):
         raise InputError(
             "sentences: no text to train a vocabulary on (no letter or digit); "
-            "check the input files."
+            "check the input files"
         )
     is_wordpiece = config.model_type == "wordpiece"
     train = _train_wordpiece if is_wordpiece else _train_sentencepiece
@@ -332,7 +331,7 @@ def _too_large(config: VocabularyConfig, maximum: int) -> InputError:
     return InputError(
         f"vocab_size={config.vocab_size} is too large for this text, which "
         f"gives at most {maximum} pieces; use more text, or "
-        f"vocab_size={maximum} or less."
+        f"vocab_size={maximum} or less"
     )
 
 
@@ -340,5 +339,5 @@ def _too_small(config: VocabularyConfig, minimum: int) -> InputError:
     return InputError(
         f"vocab_size={config.vocab_size} is too small for the characters of "
         f"the text and the special pieces; use at least {minimum}, or lower "
-        f"character_coverage={config.character_coverage}."
+        f"character_coverage={config.character_coverage}"
     )

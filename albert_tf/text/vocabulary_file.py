@@ -33,6 +33,6 @@ def read_model(path: str | os.PathLike[str]) -> bytes:
     if not is_remote(name) and os.path.isdir(name):
         raise InputError(
             f"{name}: a folder, not a SentencePiece model; "
-            "give a file in it, such as spiece.model."
+            "give a file in it, such as spiece.model"
         )
     return read_bytes(name)

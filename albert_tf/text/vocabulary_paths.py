@@ -46,7 +46,7 @@ def new_vocabulary_files(
     if is_remote(output):
         raise InputError(
             f"output={os.fspath(output)!r}: must be a local path; write the "
-            "vocabulary there and copy it."
+            "vocabulary there and copy it"
         )
     paths = list(vocabulary_files(output, model_type))
     folder = paths[0].parent
@@ -59,7 +59,7 @@ def new_vocabulary_files(
     if not is_writable:
         raise InputError(
             f"output={os.fspath(output)!r}: cannot be written: {reason}; give "
-            "another prefix."
+            "another prefix"
         )
     for path in paths:
         if path.exists() and not overwrite:

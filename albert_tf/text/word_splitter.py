@@ -87,7 +87,7 @@ class WordSplitter:
     def __post_init__(self):
         if self.rules not in get_args(WordRules):
             raise ValueError(
-                f"rules must be 'google' or 'hugging_face', not {self.rules!r}."
+                f"rules={self.rules!r} must be 'google' or 'hugging_face'"
             )
 
     @property

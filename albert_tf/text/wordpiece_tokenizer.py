@@ -44,14 +44,14 @@ def read_pieces(content: bytes, name: str) -> list[str]:
     if num_lines > 2 * MAX_PIECES:
         raise InputError(
             f"{name}: has {num_lines:,} lines, but a WordPiece vocabulary has "
-            f"at most {MAX_PIECES:,}; give the vocab.txt of the checkpoint."
+            f"at most {MAX_PIECES:,}; give the vocab.txt of the checkpoint"
         )
     try:
         pieces = _lines(content)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{name}: not a WordPiece vocabulary (vocab.txt): byte "
-            f"{error.start} is not UTF-8."
+            f"{error.start} is not UTF-8; give the vocab.txt of the checkpoint"
         ) from None
     line_of: dict[str, int] = {}
     for line, piece in enumerate(pieces, 1):
@@ -67,14 +67,14 @@ def read_pieces(content: bytes, name: str) -> list[str]:
         raise InputError(
             f"{name}:{line}: {problem}, but a WordPiece vocabulary has one "
             "piece per line, without duplicates; give the vocab.txt of the "
-            "checkpoint."
+            "checkpoint"
         )
     missing = sorted(set(SPECIAL_PIECES) - line_of.keys())
     if missing:
         raise InputError(
             f"{name}: the WordPiece vocabulary has no line "
             f"{' '.join(missing)}; ALBERT needs {' '.join(SPECIAL_PIECES)}: "
-            "give the vocab.txt of the checkpoint."
+            "give the vocab.txt of the checkpoint"
         )
     return pieces
 

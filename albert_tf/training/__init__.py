@@ -1,1 +1,1 @@
-"""Training: the trainer, its train step, and everything that knows no task."""
+"""Training of any task: trainer, train step, optimizers, checkpoints."""

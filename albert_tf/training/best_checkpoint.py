@@ -50,7 +50,7 @@ class Best:
 def rank(
     metric: str, value: float, loss: float | None, errors: Sequence[str] = ()
 ) -> tuple[float, float]:
-    """Returns what orders evaluations: the better, the higher.
+    """Returns the key by which evaluations are ordered: the higher, the better.
 
     The loss decides between equal values; None if it is unknown.
     """

@@ -57,9 +57,9 @@ class TrainingConfig:
     max_minutes: float = setting(
         0.0,
         "Time for the whole run, over all commands that resume it; 0: no "
-        "limit. The learning rate begins its decay to 0, over the "
-        "--decay_steps of pretrain or else a fifth of all steps, when the rest "
-        "is just enough for it.",
+        "limit. The learning rate decays to 0 at the end, over the "
+        "--decay_steps of pretrain or else a fifth of all steps; this begins "
+        "when the time left is just enough for it.",
         group=LENGTH,
         bounds="[0, inf)",
         on_resume="may_change",
@@ -114,7 +114,7 @@ class TrainingConfig:
     save_checkpoints_minutes: float = _evaluation(
         30.0,
         "Save a checkpoint after this many minutes, even if "
-        "--save_checkpoints_steps are not done; 0: never.",
+        "fewer than --save_checkpoints_steps steps are done; 0: never.",
         bounds="[0, inf)",
     )
     keep_checkpoint_max: int = _evaluation(
@@ -256,7 +256,7 @@ class RunConfig(TrainingConfig):
     )
     weight_decay: float = setting(
         0.01,
-        "Weight decay, except of biases and LayerNorm.",
+        "Weight decay of all weights but biases and LayerNorm.",
         group=OPTIMIZER,
         bounds="[0, 1000]",
     )

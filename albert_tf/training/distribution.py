@@ -27,8 +27,8 @@ def check_model(
         )
     if model.compute_dtype == "float16" and not config.dynamic_loss_scale:
         raise InputError(
-            "a model in float16 requires dynamic_loss_scale=True, or most of "
-            "its gradients are zero; mixed_bfloat16 does not"
+            "a model in float16 requires dynamic_loss_scale=True, as most of "
+            "its gradients are zero otherwise; set it, or use mixed_bfloat16"
         )
     replicas = strategy.num_replicas_in_sync
     if config.jit_compile and replicas > 1:

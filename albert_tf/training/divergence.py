@@ -106,7 +106,7 @@ def batches_to_skip(
             raise InputError(
                 f"skip_batches={first}-{last}: the checkpoint of step {step} "
                 f"was trained on batches before {reached} already; skip later "
-                "ones, or remove it to go back to an earlier checkpoint"
+                "ones, or remove the checkpoint to go back to an earlier one"
             )
     return (*recorded, *added)
 

@@ -56,7 +56,7 @@ class Evaluations:
     def restore(self, lines: Iterable[Mapping[str, Any]], step: int) -> None:
         """Returns to the state after a step.
 
-        `lines` are those of the log, of `metrics.jsonl`.
+        `lines` are those of the log, `metrics.jsonl`.
         """
         saved = self._checkpoints.steps() if self._checkpoints else ()
         for line in lines:

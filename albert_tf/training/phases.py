@@ -90,8 +90,8 @@ class PhaseSequence:
         steps = [*(phase.first_step for phase in phases), num_train_steps]
         if steps[0] != 0 or any(a >= b for a, b in itertools.pairwise(steps)):
             raise ValueError(
-                f"first_step of the phases, and num_train_steps: {steps} must "
-                "ascend from 0"
+                "first_step of the phases and num_train_steps must increase "
+                f"from 0, not {steps}"
             )
         self._phases = tuple(phases)
         self._ends = steps[1:]

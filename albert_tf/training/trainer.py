@@ -136,7 +136,7 @@ class Trainer:
           InputError: if arguments and data do not fit together, or the
             checkpoint belongs to another run.
           FloatingPointError: if the run diverges. The last checkpoint is from
-            before.
+            before the divergence.
           OSError: if a checkpoint cannot be written. Earlier ones are intact.
           LostWorkerError: if another worker has died.
         """

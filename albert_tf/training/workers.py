@@ -126,9 +126,9 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
 
 @contextlib.contextmanager
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Names the workers that have died, whatever TensorFlow says about it.
+    """Names the workers that have died, which TensorFlow's errors may not.
 
-    If it fails and another worker cannot be reached, this is a
+    An error in the block, if another worker cannot be reached, is raised as a
     `LostWorkerError`.
     """
     try:
@@ -137,11 +137,10 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
         gone = _lost_workers(strategy, str(error))
         if not gone:
             raise
-        are = "are" if len(gone) > 1 else "is"
+        logs = "their logs" if len(gone) > 1 else "its log"
         raise LostWorkerError(
-            f"{', '.join(gone)} {are} gone, so this worker cannot go on; see "
-            "why there, and start the same commands on all workers again: they "
-            "resume from the newest checkpoint"
+            f"lost {', '.join(gone)}; find the cause in {logs}, then start the "
+            "same commands on all workers to resume from the newest checkpoint"
         ) from error
 
 

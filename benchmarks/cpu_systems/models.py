@@ -95,7 +95,7 @@ def _onnx(folder, output, threads):
     eager attention.
 
     Raises:
-      RuntimeError: If the attention of a block is not fused.
+      RuntimeError: if the attention of a block is not fused.
     """
     import onnx
     import torch

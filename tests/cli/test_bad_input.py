@@ -171,7 +171,7 @@ BAD_INPUT = {
             "--flagfile=one.flags",
             "includes itself (one.flags -> ./two.flags -> one.flags)",
         ),
-        ("--flagfile=wide.flags", "--flagfile=empty: nested deeper than 16"),
+        ("--flagfile=wide.flags", "nested at most 16 deep"),
         ("--flagfile=", "--flagfile= must not be empty"),
         ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),

@@ -7,9 +7,11 @@ import pytest
 
 from albert_tf.cli.commands import command_flags
 from albert_tf.cli.main import main
-from albert_tf.cli.migration import MIGRATION, SCRIPTS, new_name, table_lines
+from albert_tf.cli.migration import MIGRATION, SCRIPTS, new_name
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "migration.md"
+# Flags with their values, commands with their flags.
+CODE = re.compile(r"(albert [a-z]+(-[a-z]+)?( --\S+\w)?|--\w+(=\S+\w)?)")
 
 _TRAINING = (
     "output_dir init_checkpoint do_train train_batch_size learning_rate "
@@ -93,6 +95,13 @@ def test_old_flags_are_unknown_and_new_ones_known(command):
             # All commands have the last two.
             known = command_flags(other or command).settings
             assert flag in known or flag in ("flagfile", "recipe"), text
+
+
+def table_lines(command):
+    for flags, text in MIGRATION[command].items():
+        old = ", ".join(f"`--{name}`" for name in flags.split(", "))
+        new = CODE.sub(r"`\g<0>`", text)
+        yield f"| {old} | {new} |"
 
 
 @pytest.mark.parametrize("command", MIGRATION)

@@ -5,7 +5,9 @@ see `data/stored/README.md`.
 """
 
 import json
+import pathlib
 import re
+import runpy
 
 import h5py
 import numpy as np
@@ -22,17 +24,8 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.packing import ENCODER_INPUTS
 from albert_tf.training.checkpoint_files import read_checkpoint
 
-SIZES = {
-    "vocab_size": 40,
-    "embedding_size": 4,
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_hidden_groups": 2,
-    "inner_group_num": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 12,
-    "max_position_embeddings": 16,
-}
+EXAMPLE = pathlib.Path(__file__).parent / "data" / "stored" / "example.py"
+SIZES = runpy.run_path(str(EXAMPLE))["SIZES"]
 GOOGLE = AlbertConfig(
     **SIZES, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.2
 )

@@ -59,7 +59,7 @@ def test_bad_request_fails_alone(batcher, gate):
 
 def test_limit_of_waiting_items(batcher, gate):
     waiting = batcher.submit([2] * 5)
-    message = "5 texts wait, and at most 6 may, so 2 more have to come later"
+    message = "5 waiting and 2 new texts exceed the limit of 6; retry later"
     with pytest.raises(Overloaded, match=message):
         batcher.submit([3, 4])
     last = batcher.submit([3])

@@ -113,7 +113,7 @@ def test_invalid_arguments_of_packing():
         pack_ragged(segment, 8)
     with pytest.raises(ValueError, match=r"segments\[1\] must be ragged"):
         pack_ragged([segment, tf.ones([2, 3], tf.int32)], 8)
-    with pytest.raises(ValueError, match="at least 3.*not 2"):
+    with pytest.raises(ValueError, match="seq_length=2 must be at least 3"):
         pack_ragged([segment, segment], 2)
     with pytest.raises(tf.errors.InvalidArgumentError, match="same batch"):
         pack_ragged([segment, segment[:1]], 8)

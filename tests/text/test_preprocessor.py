@@ -184,7 +184,7 @@ def test_forms_of_the_input(preprocessor):
     assert preprocessor(tf.zeros([0], tf.string))["input_mask"].shape == [0, 16]
     with pytest.raises(ValueError, match=r"\[batch\], not of shape \(\)"):
         preprocessor(tf.constant("Who?"))
-    with pytest.raises(ValueError, match="at least 3.*not 2"):
+    with pytest.raises(ValueError, match="seq_length=2 must be at least 3"):
         preprocessor((["a"], ["b"]), seq_length=2)
     with pytest.raises(ValueError, match="not of 3"):
         preprocessor((["a"], ["b"], ["c"]))

@@ -263,7 +263,7 @@ def test_decode(tokenizer):
     assert tokenizer.decode(np.array(ids)) == "hello, world (2,000 – £5)!"
     assert tokenizer.decode([2, *ids[:2], 4, 3, 0]) == "hello,"
     assert tokenizer.decode([]) == ""
-    with pytest.raises(ValueError, match=r"in \[0, 30000\).*not 30000"):
+    with pytest.raises(ValueError, match=r"id=30000 must be in \[0, 30000\)"):
         tokenizer.decode([30000])
 
 
@@ -286,7 +286,7 @@ def test_conversions(tokenizer):
     for wrong, error in (([30000], ValueError), ([1.5], TypeError)):
         with pytest.raises(error):
             tokenizer.convert_ids_to_tokens(wrong)
-    with pytest.raises(ValueError, match="not -1"):
+    with pytest.raises(ValueError, match="id=-1 must be in"):
         tokenizer.id_to_piece(-1)
 
 
@@ -454,11 +454,11 @@ def test_surrogates_and_bytes(tokenizer):
 @pytest.mark.parametrize(
     ("texts", "arguments", "message"),
     [
-        (["a"], {"padding": "none"}, "padding must be .* not 'none'"),
-        (["a"], {"padding": False}, "padding must be .* not False"),
-        (["a"], {"truncation": "only_first"}, "truncation must be .*'only_fi"),
-        (["a"], {"return_tensors": "mlx"}, "return_tensors must .* not 'mlx'"),
-        (["a", "b"], {"max_length": 2}, "max_length must be at least 3"),
+        (["a"], {"padding": "none"}, "padding='none' must be "),
+        (["a"], {"padding": False}, "padding=False must be "),
+        (["a"], {"truncation": "only_first"}, "truncation='only_first' must"),
+        (["a"], {"return_tensors": "mlx"}, "return_tensors='mlx' must"),
+        (["a", "b"], {"max_length": 2}, "max_length=2 must be at least 3"),
         ([["a", "b"], ["c"]], {}, "same length, not 2 and 1"),
         (["a"], {"max_length": 4.0}, "max_length=4.0 must be an integer"),
     ],
@@ -469,7 +469,7 @@ def test_wrong_arguments(tokenizer, texts, arguments, message):
 
 
 def test_unknown_rules_for_commas(clean_model):
-    with pytest.raises(ValueError, match="digit_comma must be .*'none'"):
+    with pytest.raises(ValueError, match="digit_comma='none' must be"):
         AlbertTokenizer.from_file(clean_model, digit_comma="none")
 
 

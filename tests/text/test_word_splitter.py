@@ -58,7 +58,7 @@ def test_rules():
     assert face("a\ue000\u0378") == ["a"]
     cased = WordSplitter(do_lower_case=False, rules="hugging_face")
     assert cased("e\u0301") == ["é"]
-    with pytest.raises(ValueError, match="rules must be .* not 'bert'"):
+    with pytest.raises(ValueError, match="rules='bert' must be "):
         WordSplitter(rules="bert")
 
 

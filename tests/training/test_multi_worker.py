@@ -163,7 +163,7 @@ def test_survivors_name_a_worker_that_died(tmp_path, flags, start, killed):
     (line,) = (line for line in lines if line.startswith("albert: "))
     assert line == lines[-1]
     assert f"worker {killed} (" in line
-    assert "start the same commands on all workers again" in line
+    assert "start the same commands on all workers" in line
 
 
 def test_workers_of_different_runs_are_an_error(tmp_path, flags, start):

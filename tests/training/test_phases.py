@@ -254,5 +254,5 @@ def test_every_phase_is_checked_before_the_first_step(
         assert not list_checkpoints(tmp_path / "checkpoints")
     for firsts in ([], [1], [0, 3, 3], [0, STEPS]):
         data = [phase(first_step=first) for first in firsts]
-        with pytest.raises(ValueError, match="must ascend from 0"):
+        with pytest.raises(ValueError, match="must increase from 0"):
             train(one_device, data, tmp_path)

@@ -92,7 +92,7 @@ class AlbertSentenceEncoder(TaskModel):
         return super().predict(x, *args, **kwargs)
 
     def _prepare(self, x: Any, *functions: str) -> None:
-        """Lets Keras make functions anew for another number of texts.
+        """Makes Keras create its functions again for another number of texts.
 
         TensorFlow would trace a function of inputs of both ranks. Functions of
         other methods stay: `predict` may be called in a callback of `fit`.

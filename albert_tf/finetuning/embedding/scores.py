@@ -38,8 +38,8 @@ def check_metrics(
             )
         if scored and example.label is None:
             raise InputError(
-                f"{example.location}: no score, unlike other examples; score "
-                "pairs with scores and without separately"
+                f"{example.location}: no score, unlike other examples; "
+                "evaluate pairs with and without scores separately"
             )
     if scored:
         import_package("scipy.stats")

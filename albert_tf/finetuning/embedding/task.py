@@ -78,14 +78,15 @@ class Embedding(TaskType):
     # Model and loss.
 
     def prepare_model(self, model, features, micro_batch_size):
-        """Checks that a batch has negatives, and a text alone two masks."""
+        """Checks that batches have negatives, and texts alone have dropout."""
         config = model.config
         if "labels" in features.columns:
             return
         if micro_batch_size < 2:
             raise InputError(
-                f"a replica's micro-batch has {micro_batch_size} example, but "
-                "needs another one to tell it from; raise train_batch_size"
+                "the contrastive loss needs at least 2 examples in each "
+                f"replica's micro-batch, not {micro_batch_size}; raise "
+                "train_batch_size or lower gradient_accumulation_steps"
             )
         dropout = (
             config.hidden_dropout_prob or config.attention_probs_dropout_prob
@@ -151,7 +152,7 @@ class Embedding(TaskType):
         return {name: scores[name] for name in self.task_config.metrics}
 
     def metrics_for(self, examples):
-        """Returns the task's metrics, or the others if none fits the pairs."""
+        """Returns the task's metrics or, if none fits the pairs, others."""
         scored = any(x.label is not None for x in examples)
         fitting = CORRELATIONS if scored else (RETRIEVAL,)
         metrics = self.task_config.metrics

@@ -143,7 +143,9 @@ def _label(example: MultipleChoiceExample, count: int) -> int:
             f"questions have {count}; the number must be the same for training"
         )
     if example.label is None:
-        raise InputError(f"{example.location}: no label")
+        raise InputError(
+            f"{example.location}: no label to train on; leave the question out"
+        )
     return example.label
 
 

@@ -283,7 +283,7 @@ def combine_scores(
     """Combines the scores of the models of an ensemble, by their paths.
 
     Raises:
-      InputError: If the models have different heads, tokenizers or lengths.
+      InputError: if the models have different heads, tokenizers or lengths.
     """
     first_name, *names = members
     combined = []

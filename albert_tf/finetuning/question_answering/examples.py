@@ -79,7 +79,7 @@ def read_squad(
         the nearest occurrence of their text.
 
     Raises:
-      InputError: If the file cannot be read, is not JSON, has another layout,
+      InputError: if the file cannot be read, is not JSON, has another layout,
         or has no questions.
     """
     yield from _examples(
@@ -154,7 +154,7 @@ def _examples(
             location=location,
         )
     if not number:
-        raise InputError(f"{source}: no questions")
+        raise InputError(f"{source}: no questions; give another file")
 
 
 def _questions(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:

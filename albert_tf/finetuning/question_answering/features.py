@@ -178,7 +178,7 @@ def window_batches(
         impossible.
 
     Raises:
-      InputError: If `labelled` is set and an answerable question has no answer
+      InputError: if `labelled` is set and an answerable question has no answer
         in its context.
     """
     contexts: dict[str, TokenizedContext] = {}

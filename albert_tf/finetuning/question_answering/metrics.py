@@ -34,7 +34,7 @@ def squad_v1(
       `missing`, the number of questions without a prediction.
 
     Raises:
-      InputError: If there are no questions, or one has no answer.
+      InputError: if there are no questions, or one has no answer.
     """
     _check(answers, "SQuAD 1.1", "use the rules of SQuAD 2.0")
     exact, f1 = _scores(
@@ -261,7 +261,7 @@ def best_threshold(
       null_scores: Question ID -> logit of the question being unanswerable.
 
     Raises:
-      InputError: If a predicted question has no null score.
+      InputError: if a predicted question has no null score.
     """
     _, answered = question_scores(answers, predictions)
     _, nothing = question_scores(answers, dict.fromkeys(predictions, ""))

@@ -91,7 +91,7 @@ class AlbertQuestionAnswering(TaskModel):
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
-      InputError: If `head`, `dropout`, `start_n_top` or `end_n_top` is invalid.
+      InputError: if `head`, `dropout`, `start_n_top` or `end_n_top` is invalid.
     """
 
     TASK_TYPES = ("question_answering",)

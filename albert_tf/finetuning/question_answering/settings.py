@@ -21,7 +21,7 @@ class WindowSettings:
       max_query_length: Maximum length of a question; longer ones are truncated.
 
     Raises:
-      InputError: If a length is below 1 or leaves no room for the context.
+      InputError: if a length is below 1 or leaves no room for the context.
     """
 
     max_seq_length: int = 384

@@ -152,8 +152,8 @@ def _character(start: Any, number: int) -> int:
     """Returns the start of an answer; columns with gaps have floats."""
     if not isinstance(start, (int, float)) or start < 0 or start % 1 != 0:
         raise InputError(
-            f"start {shown(start)} of question {number} must be an integer "
-            "from 0 on"
+            f"start {shown(start)} of question {number} must be a non-negative "
+            "integer"
         )
     return int(start)
 

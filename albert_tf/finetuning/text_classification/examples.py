@@ -162,9 +162,10 @@ def _located(rows: Iterable[Row]) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _begins_with_label(task: TextTask, path: str | os.PathLike[str]) -> bool:
-    """Returns whether a table has labels, where only one without has a header.
+    """Returns whether a table that may lack labels and header has labels.
 
-    CoLA's development set is predicted like its test set.
+    Only tables without labels, such as CoLA's test set, have a header. Its
+    development set can be predicted, too.
     """
     if task.header or not task.unlabelled.get("header") or task.label is None:
         return False

@@ -63,7 +63,9 @@ def text_features(
 def _label(example: TextExample, label_ids: dict[str, int] | None) -> float:
     label = example.label
     if label is None:
-        raise InputError(f"{example.location}: no label")
+        raise InputError(
+            f"{example.location}: no label to train on; leave the example out"
+        )
     if label_ids is None:
         if (number := finite_number(label)) is not None:
             return number

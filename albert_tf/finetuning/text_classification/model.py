@@ -89,7 +89,7 @@ class TextModel(LabelHeadModel):
             raise InputError(
                 f"{type(self).__name__} takes "
                 + (takes if pairs else "one text, not two")
-                + ", as its task has them"
+                + ", because its task does"
             )
         return tokenizer
 

@@ -91,7 +91,7 @@ def word_sequences(
 
 
 def _with_unknown(ops: Any, pieces: Segment, unk_id: int) -> Segment:
-    """Gives words without pieces the unknown one."""
+    """Gives words without pieces the unknown piece."""
     return Segment(
         ops.concat([pieces.ids, [unk_id]], 0),
         ops.where(pieces.lengths == 0, ops.shape(pieces.ids)[0], pieces.starts),

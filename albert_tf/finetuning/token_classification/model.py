@@ -83,7 +83,7 @@ class AlbertTokenClassifier(LabelHeadModel):
     def _class_weight(
         self, x, y, sample_weight, class_weight
     ) -> tuple[Any, Any, dict[Any, float] | None]:
-        """Multiplies the weights of tokens: Keras takes one kind of weights."""
+        """Multiplies class weights into token weights: Keras takes only one."""
         of_labels = self._weights_by_id(class_weight)
         factors = np.ones(self.num_labels, np.float32)
         factors[list(of_labels)] = list(of_labels.values())

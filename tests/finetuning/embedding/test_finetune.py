@@ -120,7 +120,7 @@ def test_settings_that_cannot_train(checkpoint, files, tmp_path):
         opened("lines.txt", config_overrides=none)
     opened("pairs.tsv", config_overrides=none)
     with pytest.raises(
-        InputError, match="micro-batch has 1 example, but needs"
+        InputError, match="at least 2 examples in .* micro-batch, not 1"
     ):
         opened("pairs.tsv", gradient_accumulation_steps=8)
     opened("scored.tsv", gradient_accumulation_steps=8)
