@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 # Characters that end a line, control a terminal or change text direction.
@@ -20,6 +23,16 @@ class InputError(ValueError):
 
     def __init__(self, message: str = ""):
         super().__init__(printable(message))
+
+
+@contextlib.contextmanager
+def exit_on_input_error(program: str) -> Iterator[None]:
+    """Ends a program with one line and status 2, as those of `albert` end."""
+    try:
+        yield
+    except InputError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 class ReadError(InputError):

@@ -382,15 +382,17 @@ def parse_values(
       Name -> value, which is text unless it is JSON.
 
     Raises:
-      InputError: if the text is not a list of such pairs, or a name is unknown.
+      InputError: if the text is no such list, or a name unknown or repeated.
     """
-    values = {}
+    values: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
         name = name.strip()
         if not equals or not name or (known is not None and name not in known):
             names = "" if known is None else f" with one of {', '.join(known)}"
             raise InputError(f"{flag}: {part!r} is not NAME=VALUE{names}")
+        if name in values:
+            raise InputError(f"{flag}: {name} is given twice; give it once")
         try:
             values[name] = parse_json(value, name)
         except ValueError:

@@ -29,6 +29,7 @@ class Registry(dict[str, Any]):
     """Classes by name, which files of users can add to.
 
     Args:
+      base: the class whose subclasses they are.
       noun: what the classes are, such as "task type".
       setting: name of the setting that names a user's file.
       classes: those of the package.
@@ -38,9 +39,14 @@ class Registry(dict[str, Any]):
     """
 
     def __init__(
-        self, noun: str, setting: str, classes: Iterable[type[_Named]]
+        self,
+        base: type,
+        noun: str,
+        setting: str,
+        classes: Iterable[type[_Named]],
     ):
         super().__init__((cls.name, cls) for cls in classes)
+        self._base = base
         self._noun, self._setting = noun, setting
         self.files: dict[str, str] = {}
 
@@ -49,15 +55,10 @@ class Registry(dict[str, Any]):
 
         Raises:
           InputError: if another class with this name is registered, or the
-            class has settings but is not a dataclass.
+            class is no subclass of the base, lacks an attribute or a method, or
+            has settings but is not a dataclass.
         """
-        fields = [k for k, x in vars(cls).items() if isinstance(x, Field)]
-        if fields:  # `dataclass` replaces them by their defaults.
-            raise InputError(
-                f"{self._noun} {cls.name!r} has the setting {fields[0]}, but "
-                "is not a dataclass; put @dataclasses.dataclass(frozen=True, "
-                "kw_only=True) between its other decorator and the class"
-            )
+        self._check_complete(cls)
         known = self.setdefault(cls.name, cls)
         if known is not cls:
             raise InputError(
@@ -65,6 +66,35 @@ class Registry(dict[str, Any]):
                 f"{known.__module__}; give the new one another name"
             )
         return cls
+
+    def _check_complete(self, cls: type) -> None:
+        """Checks that a class has what its base declares."""
+        what = f"{self._noun} {getattr(cls, '__name__', cls)}"
+        base = self._base
+        if not (isinstance(cls, type) and issubclass(cls, base)):
+            raise InputError(f"{what}: must be a subclass of {base.__name__}")
+        fields = [k for k, x in vars(cls).items() if isinstance(x, Field)]
+        if fields:  # `dataclass` replaces them by their defaults.
+            raise InputError(
+                f"{what}: has the setting {fields[0]}, but is not a dataclass; "
+                "put @dataclasses.dataclass(frozen=True, kw_only=True) between "
+                "its other decorator and the class"
+            )
+        if lacking := sorted(cls.__abstractmethods__):
+            raise InputError(
+                f"{what}: lacks the method {lacking[0]}; define it"
+            )
+        for name, annotation in base.__annotations__.items():
+            if not annotation.startswith("ClassVar["):
+                continue
+            kind = annotation[len("ClassVar[") : -1]
+            if not hasattr(cls, name):
+                raise InputError(f"{what}: lacks the attribute {name}: {kind}")
+            value = getattr(cls, name)
+            if kind in ("str", "tuple[str, ...]") and (
+                isinstance(value, str) != (kind == "str")
+            ):
+                raise InputError(f"{what}: {name}={value!r} must be {kind}")
 
     def load_module(self, path: str | os.PathLike[str]) -> str:
         """Imports a Python file that registers classes, once.

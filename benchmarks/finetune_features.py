@@ -31,13 +31,12 @@ and `--tokenizer`.
 import argparse
 import pathlib
 import statistics
-import sys
 from typing import Any
 
 import numpy as np
 import report
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, exit_on_input_error
 from albert_tf.finetuning.data import (
     TaskFiles,
     find_split,
@@ -309,7 +308,5 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
+    with exit_on_input_error("finetune_features"):
         main()
-    except InputError as error:
-        sys.exit(f"finetune_features: {error}")

@@ -29,7 +29,6 @@ import functools
 import json
 import os
 import pathlib
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -57,7 +56,7 @@ from finetune_steps import (
 )
 from scipy import stats
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, exit_on_input_error
 
 MODEL = "BASE"  # the name of --model in jobs
 
@@ -312,7 +311,5 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
+    with exit_on_input_error("finetune_jax"):
         main()
-    except InputError as error:
-        sys.exit(f"finetune_jax: {error}")

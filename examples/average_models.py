@@ -10,10 +10,9 @@ valid and most of what the second has learned (arXiv:2109.01903).
 
 import argparse
 import dataclasses
-import sys
 
 from albert_tf import AlbertEncoder, AlbertPretrainer, load_tokenizer
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, exit_on_input_error
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 # Settings that do not change what the weights mean.
@@ -99,7 +98,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    try:
+    with exit_on_input_error("average_models"):
         main()
-    except InputError as error:
-        sys.exit(f"average_models: {error}")

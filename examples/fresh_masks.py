@@ -63,9 +63,13 @@ class FreshMasks(MaskedLanguageModeling):
     name = "fresh_masks"
 
     vocabulary: str = setting("", "Folder of the tokenizer.")
-    masked_lm_prob: float = setting(0.15, "Share of the tokens to predict.")
+    masked_lm_prob: float = setting(
+        0.15, "Share of the tokens to predict.", bounds="(0, 0.5]"
+    )
     partner_length: float = setting(
-        0.6, "Maximum length of pairs whose second segment may be replaced."
+        0.6,
+        "Maximum length of pairs whose second segment may be replaced.",
+        bounds="[0, 1]",
     )
 
     def __post_init__(self):

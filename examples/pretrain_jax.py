@@ -16,7 +16,6 @@ import json
 import os
 import pathlib
 import re
-import sys
 import time
 
 os.environ["KERAS_BACKEND"] = "jax"
@@ -28,11 +27,12 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.example_arrays import ExampleArrays
-from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint import Vocabulary
-from albert_tf.interop.growing import extend_positions
+from albert_tf.errors import InputError, exit_on_input_error
+from albert_tf.interop.checkpoint import Vocabulary, check_tokenizer
+from albert_tf.interop.growing import grow
+from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.state_file import read_state, write_state
+from albert_tf.interop.state_file import claim_folder, read_state, write_state
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.registry import load_objective_module, make_objective
 from albert_tf.settings import parse_values
@@ -55,7 +55,7 @@ def parse_arguments():
     add("--objective", default="mlm", help="mlm, rtd, or one of your own")
     add("--objective_settings", default="", help="NAME=VALUE,...")
     add("--objective_module", help="Python file that defines the objective")
-    add("--precision", default="float32", help="or mixed_bfloat16")
+    add("--precision", default="float32", choices=("float32", "mixed_bfloat16"))
     add("--train_batch_size", type=int, default=256)
     add("--num_train_steps", type=int, default=10_000)
     add("--num_warmup_steps", type=int, default=0)
@@ -135,15 +135,15 @@ def make_step(model, objective, arguments):
 
 
 def save(state, folder, model, settings, seconds):
-    """Writes the model, then the state; each appears when it is complete."""
+    """Writes the state, then the model; each appears when it is complete."""
     if not all(jnp.isfinite(x).all() for x in state["weights"]):
         raise InputError(DIVERGED)
     pairs = zip(model.trainable_variables, state["average"], strict=True)
     for variable, value in pairs:
         variable.assign(value)
-    model.save_pretrained(folder / "model")
     leaves = jax.tree.leaves(jax.device_get(state))
     write_state(folder / "state.npz", leaves, settings, seconds)
+    model.save_pretrained(folder / "model")
 
 
 def restore(state, folder, settings):
@@ -161,14 +161,13 @@ def make_model(arguments, objective, tokenizer, length):
         raise InputError("give --config or --init_from")
     keras.config.set_dtype_policy(arguments.precision)
     keras.utils.set_random_seed(arguments.seed)
-    checkpoint = None
-    if arguments.init_from:
-        checkpoint = open_checkpoint(arguments.init_from, head="token_head")
-        rows = checkpoint.config.max_position_embeddings
-        checkpoint = extend_positions(checkpoint, rows)
-        config = checkpoint.config
-    if arguments.config:
-        config = AlbertConfig.from_json(arguments.config)
+    path, given = arguments.init_from, arguments.config
+    config = AlbertConfig.from_json(given) if given else None
+    checkpoint = open_checkpoint(path, head=ANY_HEAD) if path else None
+    if checkpoint:
+        check_tokenizer(f"init_from={path}", checkpoint, tokenizer)
+        checkpoint = grow(checkpoint, config or checkpoint.config)
+    config = config or checkpoint.config
     if config.vocab_size != (size := tokenizer.vocab_size):
         raise InputError(f"vocab_size={config.vocab_size}, but the data {size}")
     trained = checkpoint.config.num_trained_positions if checkpoint else 0
@@ -184,10 +183,12 @@ def make_model(arguments, objective, tokenizer, length):
 def main():
     """Trains, logs and saves."""
     arguments = parse_arguments()
-    if min(arguments.log_steps, arguments.steps_per_call) < 1:
-        raise InputError("log_steps and steps_per_call must be at least 1")
+    for name in ("log_steps", "steps_per_call", "train_batch_size", "seed"):
+        if vars(arguments)[name] < (least := int(name != "seed")):
+            raise InputError(f"{name} must be at least {least}")
     data = ExampleArrays(arguments.input)
     folder = pathlib.Path(arguments.output)
+    claim_folder(folder / "state.npz")
     if arguments.objective_module:
         load_objective_module(arguments.objective_module)
     name = arguments.objective
@@ -244,7 +245,5 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
+    with exit_on_input_error("pretrain_jax"):
         main()
-    except InputError as error:
-        sys.exit(f"pretrain_jax: {error}")

@@ -34,7 +34,7 @@ from albert_tf.data.documents import (
 )
 from albert_tf.data.paragraphs import split_sentences
 from albert_tf.data.text_files import find_text_files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, exit_on_input_error
 from albert_tf.files import check_not_input, write_atomically
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.question_answering.examples import read_squad
@@ -209,7 +209,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    try:
+    with exit_on_input_error("sentence_pairs"):
         main()
-    except InputError as error:
-        sys.exit(f"sentence_pairs: {error}")

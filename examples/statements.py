@@ -22,7 +22,7 @@ import re
 import sys
 
 from albert_tf.data.paragraphs import split_sentences
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, exit_on_input_error
 from albert_tf.files import check_not_input, write_atomically
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.question_answering.examples import read_squad
@@ -211,7 +211,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    try:
+    with exit_on_input_error("statements"):
         main()
-    except InputError as error:
-        sys.exit(f"statements: {error}")

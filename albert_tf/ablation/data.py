@@ -219,8 +219,9 @@ def heldout_fraction(documents: Iterable[Sequence[str]]) -> float:
     count = len(hashes)
     if count < 2:
         raise InputError(
-            "input: has a single document, of which nothing can be held out; "
-            "give more text, or separate documents as --text_format describes"
+            f"input: has {'a single' if count else 'no'} document, so nothing "
+            "can be held out; give more text, or separate documents as "
+            "--text_format describes"
         )
     held = max(round(_HELDOUT_SHARE * count), min(_MIN_HELDOUT, count // 5), 1)
     return (hashes[held - 1] + hashes[held]) / 2

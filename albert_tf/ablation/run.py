@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from albert_tf.ablation.chronicles import Pair
 from albert_tf.ablation.config import AblationConfig
-from albert_tf.ablation.data import StudyData, choose_vocab_size
+from albert_tf.ablation.data import (
+    StudyData,
+    choose_vocab_size,
+    documents_of,
+    heldout_fraction,
+)
 from albert_tf.ablation.folder_studies import KEY, add_studies, results_of
 from albert_tf.ablation.report import Ablation
 from albert_tf.ablation.runner import Downstream, Runner
@@ -88,6 +93,8 @@ def ablate(
     import_scipy_stats()
     import_pyplot()
     config = choose_vocab_size(config)
+    if config.input is not None:
+        heldout_fraction(documents_of(config))  # while nothing is written yet
     for study in found:
         for row in study.rows:
             check_stages(row, config.scale_settings)

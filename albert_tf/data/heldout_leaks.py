@@ -8,6 +8,11 @@ from typing import Any
 
 from albert_tf.data.record_files import RecordFile
 
+# Settings on which the seed's hash of a document's sentences depends.
+_SPLIT_SETTINGS = (
+    *("seed", "text_format", "text_field", "language", "encoding_errors"),
+)
+
 
 def find_leaks(
     trained: Iterable[RecordFile], scored: Iterable[RecordFile]
@@ -15,13 +20,23 @@ def find_leaks(
     """Yields warnings of folders that train on what others hold out.
 
     They are made from the same text, but hold out other documents, or fewer;
-    see `is_heldout`. There is at most one warning for each folder. Nothing is
-    known of files without a manifest.
+    see `is_heldout`. Or files of the folder are named, and those that it holds
+    out are among them. There is at most one warning of each kind for a folder.
+    Nothing is known of files without a manifest.
 
     Args:
       trained: all files to train on.
       scored: the held-out files to evaluate on.
     """
+    trained = tuple(trained)
+    for folder in sorted(
+        {os.path.dirname(x.path) for x in trained if _is_heldout(x)}
+    ):
+        yield (
+            f"records {folder}: training reads its held-out records, as files "
+            "were named; name the folder, or only its files of the split "
+            "'train'"
+        )
     holding_out = _manifests_by_folder(scored)
     for folder, manifest in _manifests_by_folder(trained).items():
         for other, its in holding_out.items():
@@ -39,6 +54,13 @@ def find_leaks(
                     f"{flags}"
                 )
                 break
+
+
+def _is_heldout(file: RecordFile) -> bool:
+    """Returns whether a file's manifest lists it as held out."""
+    splits = file.manifest["splits"] if file.manifest else {}
+    listed = splits.get("heldout", {"files": ()})["files"]
+    return os.path.basename(file.path) in {entry["name"] for entry in listed}
 
 
 def _manifests_by_folder(
@@ -61,13 +83,15 @@ def _differences(
     """
     found = {
         name: (settings[name], expected[name])
-        for name in ("seed", "text_format", "heldout_fraction")
+        for name in (*_SPLIT_SETTINGS, "heldout_fraction")
         if name in settings and name in expected
     }
     return {
         name: (value, other)
         for name, (value, other) in found.items()
         if (value < other if name == "heldout_fraction" else value != other)
+        # Lines are sentences in any language.
+        and (name != "language" or settings.get("text_format") != "lines")
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +36,8 @@ _MISSING = {
     "max_sequences_per_row": False,
     "word_starts": MaskingConfig.word_starts,
 }
+# Enough to tell files of equal names apart without reading remote ones whole.
+_IDENTIFYING_BYTES = 65536
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +64,15 @@ class RecordFile:
         if self.counted_records is not None:
             return self.counted_records
         return count_records(self.path)
+
+    @property
+    def identity(self) -> Any:
+        """The manifest; without one, the name and a hash of the first bytes."""
+        if self.manifest is not None:
+            return self.manifest
+        with tf.io.gfile.GFile(self.path, "rb") as opened:
+            start = hashlib.sha256(opened.read(_IDENTIFYING_BYTES))
+        return [os.path.basename(self.path), start.hexdigest()]
 
     def check_count(self, found: int) -> None:
         """Raises an `InputError` if another number of records was read."""

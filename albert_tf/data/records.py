@@ -120,10 +120,7 @@ class Records:
     @functools.cached_property
     def identity(self) -> str:
         """A hash that identifies the data, independent of their path."""
-        contents = [
-            file.manifest or os.path.basename(file.path)
-            for file in self.files[self.split]
-        ]
+        contents = [file.identity for file in self.files[self.split]]
         contents += [[corpus.name, corpus.weight] for corpus in self.corpora]
         text = json.dumps(contents, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -142,6 +139,13 @@ class Records:
                     f"records {file.path}: made with a vocabulary of {pieces} "
                     f"pieces, more than vocab_size={model.vocab_size}; use "
                     "records and a model with the same vocabulary"
+                )
+            has_pairs = file.manifest["settings"]["sentence_order"] != "none"
+            if has_pairs and model.type_vocab_size < 2:
+                raise InputError(
+                    f"records {file.path}: pairs of segments, which need "
+                    f"type_vocab_size=2, not {model.type_vocab_size}; use "
+                    "another model, or records with --sentence_order=none"
                 )
         for path, sample in self.samples.items():
             if sample.largest_id >= model.vocab_size:

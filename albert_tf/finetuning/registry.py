@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
 
 _TASK_TYPES = Registry(
+    TaskType,
     "task type",
     "task_module",
     (

@@ -14,6 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.names import ALWAYS_PROJECTS, HEADS, tensors_of
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.normalizer import CASE_SETTINGS
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
@@ -265,3 +266,50 @@ def _has_tokenizer(folder: pathlib.Path) -> bool:
     return (folder / TOKENIZER_JSON).exists() and not any(
         folder.glob("vocab*.txt")
     )
+
+
+def check_tokenizer(
+    name: str, checkpoint: Checkpoint, tokenizer: Tokenizer | None
+) -> None:
+    """Checks that records have the vocabulary of a checkpoint.
+
+    The pieces and the treatment of case and accents must be the same;
+    KerasHub's tokenizers do not record the latter. Without a tokenizer of
+    checkpoint or records, `Records.check_model` compares only the sizes. `name`
+    is the setting and the path of the checkpoint, for error messages.
+    """
+    ours = checkpoint.tokenizer
+    if ours is None or tokenizer is None:
+        return
+    if ours.fingerprint != tokenizer.fingerprint:
+        difference = _first_difference(ours, tokenizer)
+        if difference:
+            raise InputError(
+                f"{name}: its vocabulary is not that of the records: "
+                f"{difference}; make the records with the tokenizer of the "
+                "checkpoint, or give the checkpoint their vocabulary "
+                "with `albert convert --spm_model_file`"
+            )
+    if checkpoint.format == "KerasHub":
+        return
+    for setting in CASE_SETTINGS:
+        before, after = ours.settings[setting], tokenizer.settings[setting]
+        if before != after:
+            raise InputError(
+                f"{name}: its tokenizer has {setting}={before}, that of the "
+                f"records {setting}={after}; make the records with the "
+                "tokenizer of the checkpoint"
+            )
+
+
+def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
+    """Returns where the pieces of two vocabularies differ; "" if nowhere."""
+    if ours.vocab_size != theirs.vocab_size:
+        return f"{ours.vocab_size} pieces, the records' {theirs.vocab_size}"
+    for number in range(ours.vocab_size):
+        pieces = ours.id_to_piece(number), theirs.id_to_piece(number)
+        if pieces[0] != pieces[1]:
+            return (
+                f"piece {number} is {pieces[0]!r}, the records' {pieces[1]!r}"
+            )
+    return ""

@@ -16,6 +16,28 @@ from albert_tf.errors import InputError
 _BAD_FILE = (OSError, EOFError, ValueError, KeyError, TypeError)
 
 
+def claim_folder(path: pathlib.Path) -> None:
+    """Makes the folder of a state, before anything is trained.
+
+    Raises:
+      InputError: if there is a file in its place, or it has files but no state.
+    """
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = {x.name for x in folder.iterdir()}
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be the folder of a run: {error.strerror}"
+        ) from None
+    # A first state whose writing was interrupted is nobody's.
+    if path.name not in found and found - {f"new-{path.name}"}:
+        raise InputError(
+            f"{folder}: has files, but no {path.name} of a run to resume; "
+            "choose a new folder"
+        )
+
+
 def write_state(
     path: pathlib.Path,
     arrays: Sequence[np.ndarray],

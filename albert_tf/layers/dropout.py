@@ -45,6 +45,13 @@ class Dropout(keras.layers.Layer):
         return keras.random.dropout(inputs, self.rate, seed=seed)
 
 
+def evaluation_seed():
+    """Returns the seed of draws in evaluations, zeros `[2]`."""
+    # JAX takes no other dtype for seeds.
+    is_jax = keras.backend.backend() == "jax"
+    return keras.ops.zeros((2,), "uint32" if is_jax else "int32")
+
+
 @contextlib.contextmanager
 def dropout_seeds(seed, first: int = 1):
     """Makes all dropout in this scope a function of `seed`.

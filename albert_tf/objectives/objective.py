@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.names import COMPONENTS
-from albert_tf.layers.dropout import dropout_seeds
+from albert_tf.layers.dropout import dropout_seeds, evaluation_seed
 from albert_tf.layers.token_rows import take_rows
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.inputs import SEQUENCE_INPUTS
@@ -95,6 +95,11 @@ class Objective(abc.ABC):
                 f"pair_task={self.pair_task!r} must be sop, nsp or none"
             )
         check_settings(self)
+
+    @property
+    def heads_of_fixed_depth(self) -> tuple[str, ...]:
+        """Those of `heads` that keep all layers in phases of fewer layers."""
+        return ()
 
     @classmethod
     def trained_heads(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -242,7 +247,7 @@ class Objective(abc.ABC):
           summed over all micro-batches and replicas.
         """
         training = seed is not None
-        with dropout_seeds(seed if training else _evaluation_seed()):
+        with dropout_seeds(seed if training else evaluation_seed()):
             terms = self.terms(model, batch, training)
         weights = self.weights(batch)
         tokens = ops.sum(ops.cast(batch["input_mask"], "float32"))
@@ -392,9 +397,3 @@ def _sum(name: str, values: Any, weights: Any) -> Any:
             f"{tuple(weights.shape)}; both must have the same"
         )
     return ops.sum(weights * values)
-
-
-def _evaluation_seed() -> Any:
-    # JAX takes no other dtype for seeds.
-    is_jax = keras.backend.backend() == "jax"
-    return ops.zeros((2,), "uint32" if is_jax else "int32")

@@ -18,6 +18,7 @@ from albert_tf.settings import settings_of
 from albert_tf.user_modules import Registry
 
 _OBJECTIVES = Registry(
+    Objective,
     "objective",
     "objective_module",
     (MaskedLanguageModeling, ReplacedTokenDetection),

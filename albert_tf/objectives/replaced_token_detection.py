@@ -227,6 +227,11 @@ class ReplacedTokenDetection(Objective):
         bounds="[0, 1e6]",
     )
 
+    @property
+    def heads_of_fixed_depth(self) -> tuple[str, ...]:
+        """The generator, unless it has as many layers as the model."""
+        return ("generator",) if self.generator_num_hidden_layers else ()
+
     def make_model(self, config: AlbertConfig, **options: Any) -> AlbertModel:
         """Creates a `ReplacedTokenDetector`."""
         hidden, layers = self._generator_sizes(config)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.models.base import AlbertModel
+from albert_tf.objectives.objective import Objective
 from albert_tf.training.loss import Loss
 
 
@@ -20,10 +21,11 @@ class LossAtDepth:
 
     If all layers share their weights, it is the loss of a model with this
     number of layers and the same weights. Other stacks of the model, such as a
-    generator's, also run fewer layers if they are as deep as the model.
+    generator's, also run fewer layers if they are as deep as the model, unless
+    the objective names their head in `heads_of_fixed_depth`.
     """
 
-    loss: Loss
+    loss: Objective
     depth: int
 
     def normalizers(self, batch: Any) -> Mapping[str, tf.Tensor]:
@@ -40,14 +42,20 @@ class LossAtDepth:
         """Returns the loss and the metrics."""
         with contextlib.ExitStack() as shallow:
             for layer in model._flatten_layers():
-                if isinstance(layer, SharedStack):
-                    depth = layer.config.num_hidden_layers
-                    if depth == model.config.num_hidden_layers:
-                        shallow.enter_context(layer.first_layers(self.depth))
+                if isinstance(layer, SharedStack) and self._follows(
+                    layer, model.config.num_hidden_layers
+                ):
+                    shallow.enter_context(layer.first_layers(self.depth))
             return self.loss(model, batch, normalizers, seed)
 
+    def _follows(self, stack: SharedStack, depth: int) -> bool:
+        """Returns whether a stack is as deep as the model in every phase."""
+        scopes = stack.weights[0].path.split("/")
+        fixed = any(x in scopes for x in self.loss.heads_of_fixed_depth)
+        return stack.config.num_hidden_layers == depth and not fixed
 
-def loss_at_depth(loss: Loss, model: AlbertModel, depth: int) -> Loss:
+
+def loss_at_depth(loss: Objective, model: AlbertModel, depth: int) -> Loss:
     """Returns the loss of the first layers of a model; see `LossAtDepth`."""
     if depth == model.config.num_hidden_layers:
         return loss

@@ -15,6 +15,7 @@ from albert_tf.data.records import Records, open_records
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, is_remote
 from albert_tf.input_files import exists, read_json
+from albert_tf.interop.checkpoint import check_tokenizer
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.names import ANY_HEAD
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -27,7 +28,6 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
 from albert_tf.pretrained_models import local_or_packaged
-from albert_tf.pretraining.initial_weights import check_tokenizer
 from albert_tf.pretraining.phase_records import objective_of
 from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.schema import typed

@@ -23,8 +23,6 @@ from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.normalizer import CASE_SETTINGS
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.optimizers import UPDATES
 from albert_tf.training.run import recorded_architecture
@@ -71,40 +69,6 @@ class InitialWeights:
                 f"init_from={self.path}: has changed since the run in {run_dir}"
                 f" was started: the sha256 of its weights is {self.digest}, "
                 f"not that in {report}; restore it or use another folder"
-            )
-
-
-def check_tokenizer(
-    name: str, checkpoint: Checkpoint, tokenizer: Tokenizer | None
-) -> None:
-    """Checks that records have the vocabulary of a checkpoint.
-
-    The pieces and the treatment of case and accents must be the same;
-    KerasHub's tokenizers do not record the latter. Without a tokenizer of
-    checkpoint or records, `Records.check_model` compares only the sizes. `name`
-    is the setting and the path of the checkpoint, for error messages.
-    """
-    ours = checkpoint.tokenizer
-    if ours is None or tokenizer is None:
-        return
-    if ours.fingerprint != tokenizer.fingerprint:
-        difference = _first_difference(ours, tokenizer)
-        if difference:
-            raise InputError(
-                f"{name}: its vocabulary is not that of the records: "
-                f"{difference}; make the records with the tokenizer of the "
-                "checkpoint, or give the checkpoint their vocabulary "
-                "with `albert convert --spm_model_file`"
-            )
-    if checkpoint.format == "KerasHub":
-        return
-    for setting in CASE_SETTINGS:
-        before, after = ours.settings[setting], tokenizer.settings[setting]
-        if before != after:
-            raise InputError(
-                f"{name}: its tokenizer has {setting}={before}, that of the "
-                f"records {setting}={after}; make the records with the "
-                "tokenizer of the checkpoint"
             )
 
 
@@ -183,19 +147,6 @@ def _grown_moments(
             if name in values:
                 moments[name] = values[name]
     return moments
-
-
-def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
-    """Returns where the pieces of two vocabularies differ; "" if nowhere."""
-    if ours.vocab_size != theirs.vocab_size:
-        return f"{ours.vocab_size} pieces, the records' {theirs.vocab_size}"
-    for number in range(ours.vocab_size):
-        pieces = ours.id_to_piece(number), theirs.id_to_piece(number)
-        if pieces[0] != pieces[1]:
-            return (
-                f"piece {number} is {pieces[0]!r}, the records' {pieces[1]!r}"
-            )
-    return ""
 
 
 def _report(

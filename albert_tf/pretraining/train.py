@@ -17,6 +17,7 @@ from albert_tf.data.mixture import plain_patterns
 from albert_tf.data.record_files import describe_corpora
 from albert_tf.data.records import Records
 from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import check_tokenizer
 from albert_tf.models.base import AlbertModel
 from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import load_objective_module
@@ -26,7 +27,6 @@ from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
-    check_tokenizer,
     resolve_initial_weights,
 )
 from albert_tf.pretraining.phase_records import (

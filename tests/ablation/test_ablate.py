@@ -203,6 +203,18 @@ def test_invalid_model_creates_no_folder(config):
     assert not settings.output.exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("\n \n", "has no document"), ("One.\nTwo.\n", "has a single document")],
+)
+def test_too_little_text_creates_no_folder(config, tmp_path, text, message):
+    (tmp_path / "own.txt").write_text(text)
+    settings = config("studies", input=str(tmp_path / "own.txt"))
+    with pytest.raises(albert_tf.InputError, match=message):
+        ablate("dropout", settings)
+    assert not settings.output.exists()
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("columns", [("text", None, "label"), ("a", "b", "c")])

@@ -61,6 +61,29 @@ def test_folders_that_are_read_together(data):
     assert len(leaks(f"{other}/pretraining-*", one)) == 1
 
 
+@pytest.mark.parametrize("text_format", ["lines", "prose"])
+def test_sentences_of_another_language_leak(
+    created, corpus, tmp_path, text_format
+):
+    text = (corpus / "a.txt").read_text("utf-8").replace("\n\n", "\n\n\n")
+    settings = {"input": str(tmp_path / "text.txt"), "heldout_fraction": 0.2}
+    (tmp_path / "text.txt").write_text(text, "utf-8")
+    trained, scored = (
+        created(text_format=text_format, language=language, **settings)[0]
+        for language in ("de", "en")
+    )
+    found = leaks(trained, scored)
+    assert len(found) == (text_format == "prose")
+    assert all("with language=de (not en), so" in line for line in found)
+
+
+def test_held_out_records_that_are_named_as_files(data):
+    folder = data()
+    (line,) = leaks(f"{folder}/*.tfrecord", folder)
+    assert line.startswith(f"records {folder}: training reads its held-out")
+    assert not leaks(f"{folder}/pretraining-*", folder)
+
+
 def test_other_text_does_not_leak(data):
     assert not leaks(data("b.txt.gz", seed=1), data())
     assert not leaks(data(seed=1), data("b.txt.gz"))

@@ -203,11 +203,26 @@ def test_identity_is_that_of_the_content(folder, created):
     assert open_records(other).identity != identity
 
 
+def test_files_of_equal_names_have_other_identities(created, tmp_path):
+    """Without a manifest, the start of each file tells them apart."""
+
+    def copied(name, seed):
+        folder, _ = created(heldout_fraction=0.3, seed=seed)
+        (tmp_path / name).mkdir()
+        for file in folder.glob("pretraining-*"):
+            shutil.copy(file, tmp_path / name)
+        return open_records(f"{tmp_path / name}/*").identity
+
+    first = copied("first", 7)
+    assert copied("copy", 7) == first != copied("other", 8)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"vocab_size": 199}, "a vocabulary of 200 pieces, more than"),
         ({"max_position_embeddings": 32}, r"64 tokens per record.*=32"),
+        ({"type_vocab_size": 1}, "which need type_vocab_size=2, not 1; use"),
     ],
 )
 def test_models_that_do_not_fit_are_errors(

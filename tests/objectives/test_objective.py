@@ -159,6 +159,40 @@ def test_settings_are_those_that_are_given():
 
 
 @pytest.mark.parametrize(
+    ("name", "base", "body", "message"),
+    [
+        ("C1", "object", "name = 'c1'", "C1: must be a subclass of Objective"),
+        ("C2", "Objective", "name = 'c2'", "C2: lacks the method make_model"),
+        ("C3", "MaskedLanguageModeling", "name = 5", "name=5 must be str"),
+        (
+            *("C4", "MaskedLanguageModeling"),
+            "name = 'c4'; heads = 'mlm_head'",
+            r"heads='mlm_head' must be tuple\[str, ...\]",
+        ),
+        (
+            *("C5", "Objective"),
+            "name = 'c5'; make_model = weights = terms = print",
+            r"C5: lacks the attribute heads: tuple\[str, ...\]",
+        ),
+    ],
+)
+def test_incomplete_classes_are_not_registered(
+    tmp_path, name, base, body, message
+):
+    path = tmp_path / f"incomplete_{name}.py"
+    path.write_text(
+        "from albert_tf.objectives.masked_language_modeling import *\n"
+        "from albert_tf.objectives.objective import Objective\n"
+        "from albert_tf.objectives.registry import register_objective\n"
+        f"@register_objective\nclass {name}({base}):\n    {body}\n"
+    )
+    with pytest.raises(InputError, match=message):
+        load_objective_module(path)
+    with pytest.raises(InputError, match="objective=.* must be one of mlm"):
+        make_objective(name.lower())
+
+
+@pytest.mark.parametrize(
     ("code", "message"),
     [
         ("x = 1", "registers no objective"),

@@ -104,8 +104,15 @@ def test_every_checkpoint_has_its_depth(run, shallow, records, tiny_model):
 
 
 @pytest.mark.long
-def test_generator_is_as_deep_as_the_model(config, records, eagerly):
-    run = config("replaced", objective="rtd", eval_steps=2)
+@pytest.mark.parametrize("layers", [0, 3])
+def test_depth_of_the_generator(config, records, eagerly, layers):
+    """It is that of the model, or as set in all phases."""
+    run = config(
+        f"replaced-{layers}",
+        objective="rtd",
+        objective_settings={"generator_num_hidden_layers": layers},
+        eval_steps=2,
+    )
     with eagerly():
         pretrain(run)
         for step, logged in scores(run.output).items():

@@ -13,12 +13,12 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.data.records import open_records
 from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import check_tokenizer
 from albert_tf.interop.growing import grow
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
 from albert_tf.pretraining.initial_weights import (
-    check_tokenizer,
     resolve_initial_weights,
 )
 from albert_tf.pretraining.train import pretrain

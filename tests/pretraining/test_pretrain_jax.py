@@ -22,6 +22,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.train import pretrain
+from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.training.logging import read_metrics
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "pretrain_jax.py"
@@ -106,7 +107,7 @@ def run_example(arrays, python_with):
             text=True,
             env={**environment, "JAX_PLATFORMS": "cpu"},
         )
-        assert result.returncode == bool(error), result.stderr
+        assert result.returncode == (2 if error else 0), result.stderr
         assert error in "".join(result.stderr.splitlines()[-1:])
         lines = result.stdout.splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
@@ -391,4 +392,39 @@ def test_flags_that_must_not_change(run_example, config_file, tmp_path):
             run, **{**flags, **change, "num_train_steps": 4}, error=error
         )
     assert (run / "state.npz").read_bytes() == state
-    run_example(run, **{**flags, "log_steps": 0}, error="must be at least 1")
+    for name in ("log_steps", "train_batch_size", "seed"):
+        error = f"{name} must be at least {int(name != 'seed')}"
+        run_example(run, **{**flags, name: -1}, error=error)
+
+
+@pytest.mark.backend
+def test_a_folder_of_something_else_is_left_alone(
+    run_example, config_file, tmp_path
+):
+    flags = {**FLAGS, "config": config_file, "num_train_steps": 1}
+    notes = tmp_path / "run" / "notes.txt"
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    run_example(notes.parent, **flags, error="has files, but no state.npz")
+    run_example(notes, **flags, error="cannot be the folder of a run")
+    assert list(notes.parent.iterdir()) == [notes]
+
+
+@pytest.mark.backend
+def test_checkpoints_that_do_not_fit_are_refused(
+    run_example, config_file, tmp_path, records, tiny_model
+):
+    flags = {"init_from": tmp_path / "model", **FLAGS}
+    model = AlbertPretrainer(tiny_model)
+    settings = load_tokenizer(records).settings
+    model.tokenizer = load_tokenizer(records).with_settings(
+        do_lower_case=not settings["do_lower_case"]
+    )
+    model.save_pretrained(tmp_path / "model")
+    run_example(tmp_path / "run", **flags, error="tokenizer has do_lower_case=")
+    model.tokenizer = load_tokenizer(records)
+    model.save_pretrained(tmp_path / "model")
+    heads = tmp_path / "heads.json"
+    heads.write_text(tiny_model.replace(num_attention_heads=1).to_json())
+    error = "has num_attention_heads=2, not 1; only"
+    run_example(tmp_path / "run", **flags, config=heads, error=error)
