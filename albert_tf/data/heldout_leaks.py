@@ -10,7 +10,11 @@ from albert_tf.data.record_files import RecordFile
 
 # Settings on which the seed's hash of a document's sentences depends.
 _SPLIT_SETTINGS = (
-    *("seed", "text_format", "text_field", "language", "encoding_errors"),
+    "seed",
+    "text_format",
+    "text_field",
+    "language",
+    "encoding_errors",
 )
 
 
