@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.data.documents import read_documents
@@ -44,7 +44,7 @@ from albert_tf.finetuning.example_texts import (
     reads_lines,
     text_ranks,
 )
-from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.examples import BadExamples, read_lines
 from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
@@ -252,12 +252,23 @@ def _calibration_examples(
     task_type: TaskType, patterns: PathPatterns
 ) -> Iterator[Any]:
     """Reads unlabelled examples from text files or files of the task."""
-    bad = BadExamples("stop")
-    if reads_lines(task_type):
-        lines = _text_lines(patterns)
-        return examples_from_lines(task_type, lines, "calibration_input", bad)
+    bad = BadExamples("stop", can_skip=False)
     files = find_text_files(patterns)
+    if reads_lines(task_type):
+        return _examples_of_lines(task_type, files, bad)
     return read_examples(task_type, files, bad=bad, labelled=False)
+
+
+def _examples_of_lines(
+    task_type: TaskType, files: Iterable[Any], bad: BadExamples
+) -> Iterator[Any]:
+    """Yields the examples of non-blank lines, named by file and line."""
+    for path in files:
+        lines = (
+            line if line and line.strip() else None
+            for _, line in read_lines(path, bad)
+        )
+        yield from examples_from_lines(task_type, lines, path, bad)
 
 
 def _text_lines(patterns: PathPatterns) -> Iterator[str]:

@@ -171,6 +171,10 @@ def _facts(
         "pair": task.get("source", {}).get("pair") is not None,
         "longest": longest,
         "longest_option": min(longest_option, longest - 3),
+        "longest_question": min(
+            settings.get("max_query_length", 64), max(1, longest - 4)
+        ),
+        "doc_stride": settings.get("doc_stride", 128),
         "longest_answer": settings.get("max_answer_length", 30),
         "n_best": settings.get("n_best", 20),
         "parameters": sum(values["parameters"].values()),

@@ -27,10 +27,13 @@ class BadExamples:
         examples out, and counts and lists them.
       counted: number of examples reported so far, which "skip" skips.
       lines: the first reports, "location: problem".
+      can_skip: whether the command has a flag for the policy, which the error
+        then names.
     """
 
-    def __init__(self, policy: str = "stop") -> None:
+    def __init__(self, policy: str = "stop", *, can_skip: bool = True) -> None:
         self.policy = policy
+        self.can_skip = can_skip
         self.counted = 0
         self.lines: list[str] = []
 
@@ -49,9 +52,8 @@ class BadExamples:
         if len(self.lines) < _MAX_LINES:
             self.lines.append(line)
         if self.policy == "stop":
-            raise InputError(
-                f"{line} (or skip such examples with --on_bad_example=skip)"
-            )
+            flag = " (or skip such examples with --on_bad_example=skip)"
+            raise InputError(line + flag * self.can_skip)
 
     def summary(self) -> str:
         """Returns the number of reports and the first of them; "" if none."""

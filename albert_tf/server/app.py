@@ -36,6 +36,8 @@ from albert_tf.server.metrics import Metrics
 Handler = Callable[[Request], Awaitable[Response]]
 
 _logger = logging.getLogger(__name__)
+# Time for the batch that is computed when the server ends.
+_CLOSING_SECONDS = 2.0
 # Of OpenAI's embeddings. `user` is for its accounts.
 _OPENAI_FIELDS = ("input", "model", "encoding_format", "dimensions", "user")
 # As many as OpenAI takes in a request: its clients send up to 1,000 by default.
@@ -82,9 +84,11 @@ class _Server:
         @contextlib.asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
             yield
-            # uvicorn has answered the open requests by now.
+            # uvicorn has answered the open requests by now, or has canceled
+            # them: nobody waits for a batch that is still computed. Their
+            # answers are sent meanwhile.
             for batcher in self._batchers.values():
-                batcher.close()
+                await asyncio.to_thread(batcher.close, _CLOSING_SECONDS)
 
         return Starlette(
             routes=routes,
@@ -121,6 +125,9 @@ class _Server:
             return _error(error.status_code, error.detail)
         except Overloaded as error:
             return _error(503, str(error), {"Retry-After": "1"})
+        except asyncio.CancelledError:
+            problem = "the server is shutting down; retry later"
+            return _error(503, problem, {"Retry-After": "1"})
         except ClientDisconnect:
             return Response(status_code=499)  # Nobody reads it; counted.
         except Exception:

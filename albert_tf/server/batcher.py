@@ -101,12 +101,17 @@ class Batcher:
                 self._waiting.remove(request)
                 self._num_waiting -= len(request.items)
 
-    def close(self) -> None:
-        """Computes what waits, and ends the thread."""
+    def close(self, seconds: float | None = None) -> None:
+        """Computes what waits, and ends the thread.
+
+        Args:
+          seconds: how long to wait for it; None for no limit. What takes longer
+            ends with the process.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(seconds)
 
     def _run(self) -> None:
         while requests := self._next_batch():

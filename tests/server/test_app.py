@@ -51,12 +51,15 @@ def config(config, tokenizer):
 
 
 @contextlib.contextmanager
-def running(model, **limits):
-    """Yields the address of a server."""
+def running(model, patience=30, **limits):
+    """Yields the address of a server; at its end, it waits for requests."""
     config = ServeConfig(model=str(model), **limits)
     served = load_served_model(config.model, config.max_batch_size)
     settings = uvicorn.Config(
-        create_app(served, config), port=0, log_level="warning"
+        create_app(served, config),
+        port=0,
+        log_level="warning",
+        timeout_graceful_shutdown=patience,
     )
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run)
@@ -268,6 +271,25 @@ def test_requests_of_clients_that_have_gone_are_not_computed(monkeypatch):
             opened.set()
             assert last.result(60)[0] == 200
     assert computed == ["first", "last"]
+
+
+def test_a_long_batch_does_not_keep_the_server(monkeypatch):
+    entered, opened = threading.Event(), threading.Event()
+
+    def embed(*_, **__):
+        entered.set()
+        assert opened.wait(60)
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        with running("albert_tiny_en", patience=1) as address:
+            monkeypatch.setattr(albert_tf.SentenceEmbedder, "__call__", embed)
+            answer = pool.submit(post, f"{address}/embed", {"inputs": "long"})
+            assert entered.wait(60)
+        # The server has ended, and the batch has not.
+        status, found = answer.result(60)
+        opened.set()
+    assert status == 503
+    assert "is shutting down; retry later" in found["error"]["message"]
 
 
 def waiting(address):

@@ -79,6 +79,12 @@ def test_canceled_request_is_not_computed(batcher, gate):
     assert gate.batches == [[1], [3]]
 
 
+def test_close_waits_no_longer_than_it_may(batcher, gate):
+    batcher.close(0.01)
+    with pytest.raises(Overloaded, match="is shutting down"):
+        batcher.submit([3])
+
+
 def test_close_answers_what_waits(batcher, gate):
     waiting = batcher.submit([2])
     gate.opened.set()

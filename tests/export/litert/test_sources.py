@@ -64,7 +64,7 @@ def test_calibrated_task_of_any_length(make_finetuned, tmp_path):
     config = dataclasses.replace(
         config, calibration_input=tmp_path / "texts.txt"
     )
-    with pytest.raises(InputError, match="calibration_input:2: the task mrpc"):
+    with pytest.raises(InputError, match=r"texts.txt:3: the task .* 1$"):
         export(dataclasses.replace(config, output=tmp_path / "other"))
 
 
