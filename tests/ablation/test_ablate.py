@@ -49,7 +49,7 @@ def scores_of(config):
     return [row["scores"] for row in rows]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_graphs")
 def test_killed_study_resumes(config, monkeypatch):
     study = STUDIES["sentence_order"].with_rows("NSP", "SOP")

@@ -35,6 +35,7 @@ def run(output, *flags):
 
 
 @pytest.mark.peer
+@pytest.mark.slow
 def test_short_form(tmp_path):
     pytest.importorskip("transformers")
     pytest.importorskip("torch")
