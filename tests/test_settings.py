@@ -12,7 +12,7 @@ from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.main import main
 from albert_tf.errors import InputError
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.settings import MACHINE, setting
+from albert_tf.settings import MACHINE, parse_values, setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,3 +92,10 @@ def test_public_names_can_be_imported():
         assert callable(getattr(albert_tf, name)), name
     assert sorted(albert_tf.__all__) == sorted(albert_tf._MODULES)
     assert isinstance(albert_tf.export, types.FunctionType)
+
+
+def test_a_name_may_be_given_once():
+    found = parse_values("config_overrides", "vocab_size=8,sharing=none")
+    assert found == {"vocab_size": 8, "sharing": "none"}
+    with pytest.raises(InputError, match="config_overrides: a is given twice"):
+        parse_values("config_overrides", "a=1,b=2,a=3")

@@ -241,6 +241,13 @@ def test_it_needs_the_vocabulary(make_fresh):
         make_fresh(vocabulary="")
 
 
+@pytest.mark.parametrize("share", [-1.0, 0.0, 1.5])
+def test_share_of_masked_tokens_has_bounds(make_fresh, share):
+    """Special tokens and padding would be masked for want of others."""
+    with pytest.raises(InputError, match="masked_lm_prob=.* must be in"):
+        make_fresh(masked_lm_prob=share)
+
+
 def test_other_records_are_refused(examples, batch, make_fresh):
     with pytest.raises(InputError, match="with --sentence_order=sop or none"):
         make_objective(
