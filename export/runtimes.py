@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.data.documents import read_documents
-from albert_tf.data.text_files import find_text_files
+from albert_tf.data.text_files import find_text_files, read_lines
+from albert_tf.errors import InputError
 from albert_tf.exporting.config import ExportConfig, check_calibration
 from albert_tf.exporting.huggingface_layout import (
     INPUT_NAMES,
@@ -44,7 +45,7 @@ from albert_tf.finetuning.example_texts import (
     reads_lines,
     text_ranks,
 )
-from albert_tf.finetuning.examples import BadExamples, read_lines
+from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
@@ -265,10 +266,13 @@ def _examples_of_lines(
     """Yields the examples of non-blank lines, named by file and line."""
     for path in files:
         lines = (
-            line if line and line.strip() else None
-            for _, line in read_lines(path, bad)
+            line.strip() or None for _, _, line in read_lines(path, whole=True)
         )
-        yield from examples_from_lines(task_type, lines, path, bad)
+        example = None
+        for example in examples_from_lines(task_type, lines, path, bad):
+            yield example
+        if example is None:
+            raise InputError(f"{path}: the file contains no text; remove it")
 
 
 def _text_lines(patterns: PathPatterns) -> Iterator[str]:

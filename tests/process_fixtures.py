@@ -244,17 +244,19 @@ def npm_packages():
 
 
 @pytest.fixture(scope="session")
-def transformers_js(npm_packages):
-    """Returns `run(jobs)`: the results of tests/javascript/pipelines.mjs."""
+def run_node(npm_packages):
+    """Returns `run(name, **request)`: what a program of tests/javascript says.
+
+    Requests and results are JSON.
+    """
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
-    program = pathlib.Path(__file__).with_name("javascript") / "pipelines.mjs"
+    folder = pathlib.Path(__file__).with_name("javascript")
 
-    def run(jobs):
-        request = {"packages": str(npm_packages), "jobs": jobs}
+    def run(name, **request):
         result = subprocess.run(
-            ["node", program],
-            input=json.dumps(request),
+            ["node", folder / name],
+            input=json.dumps({"packages": str(npm_packages), **request}),
             capture_output=True,
             text=True,
         )
@@ -262,6 +264,12 @@ def transformers_js(npm_packages):
         return json.loads(result.stdout)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def transformers_js(run_node):
+    """Returns `run(jobs)`: the results of transformers.js."""
+    return lambda jobs: run_node("pipelines.mjs", jobs=jobs)
 
 
 @pytest.fixture

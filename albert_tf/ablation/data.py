@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from albert_tf.ablation.chronicles import Pair, chronicles, pairs
 from albert_tf.ablation.config import AblationConfig
@@ -208,6 +209,22 @@ def choose_vocab_size(config: AblationConfig) -> AblationConfig:
     )
 
 
+def check_documents(documents: Iterable[Any]) -> None:
+    """Raises an `InputError` if no part of the documents can be held out.
+
+    No more of them, or of their hashes, are read than are needed: two that
+    differ.
+    """
+    documents = iter(documents)
+    first = next(documents, None)
+    if all(document == first for document in documents):
+        found = "no document" if first is None else "a single document"
+        raise InputError(
+            f"input: has {found}, so nothing can be held out; give more text, "
+            "or separate documents as --text_format describes"
+        )
+
+
 def heldout_fraction(documents: Iterable[Sequence[str]]) -> float:
     """Returns the `heldout_fraction` that holds out a fixed share exactly.
 
@@ -216,13 +233,8 @@ def heldout_fraction(documents: Iterable[Sequence[str]]) -> float:
     hashes = sorted(
         {uniform_hash("\n".join(x).encode(), _SPLIT_SEED) for x in documents}
     )
+    check_documents(hashes)
     count = len(hashes)
-    if count < 2:
-        raise InputError(
-            f"input: has {'a single' if count else 'no'} document, so nothing "
-            "can be held out; give more text, or separate documents as "
-            "--text_format describes"
-        )
     held = max(round(_HELDOUT_SHARE * count), min(_MIN_HELDOUT, count // 5), 1)
     return (hashes[held - 1] + hashes[held]) / 2
 

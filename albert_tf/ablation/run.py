@@ -9,9 +9,9 @@ from albert_tf.ablation.chronicles import Pair
 from albert_tf.ablation.config import AblationConfig
 from albert_tf.ablation.data import (
     StudyData,
+    check_documents,
     choose_vocab_size,
     documents_of,
-    heldout_fraction,
 )
 from albert_tf.ablation.folder_studies import KEY, add_studies, results_of
 from albert_tf.ablation.report import Ablation
@@ -94,7 +94,7 @@ def ablate(
     import_pyplot()
     config = choose_vocab_size(config)
     if config.input is not None:
-        heldout_fraction(documents_of(config))  # while nothing is written yet
+        check_documents(documents_of(config))  # while nothing is written yet
     for study in found:
         for row in study.rows:
             check_stages(row, config.scale_settings)

@@ -87,8 +87,11 @@ class _Server:
             # uvicorn has answered the open requests by now, or has canceled
             # them: nobody waits for a batch that is still computed. Their
             # answers are sent meanwhile.
-            for batcher in self._batchers.values():
-                await asyncio.to_thread(batcher.close, _CLOSING_SECONDS)
+            closing = (
+                asyncio.to_thread(batcher.close, _CLOSING_SECONDS)
+                for batcher in self._batchers.values()
+            )
+            await asyncio.gather(*closing)
 
         return Starlette(
             routes=routes,

@@ -1,9 +1,6 @@
 """Places of pieces on the web page, beside those of fine-tuning."""
 
-import json
 import pathlib
-import shutil
-import subprocess
 
 import pytest
 
@@ -27,26 +24,17 @@ PASSAGES = [
 
 
 @pytest.fixture
-def find_pieces(npm_packages):
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
+def find_pieces(run_node):
+    """Returns `find(folder)`: id and places of the passages' pieces."""
 
     def find(folder):
         names = ("tokenizer.json", "tokenizer_config.json")
-        request = {
-            "packages": str(npm_packages),
-            "page": str(REPOSITORY / "export" / "web_page.html"),
-            "files": [str(folder / name) for name in names],
-            "passages": PASSAGES,
-        }
-        found = subprocess.run(
-            ["node", REPOSITORY / "tests" / "javascript" / "pieces.mjs"],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
+        return run_node(
+            "pieces.mjs",
+            page=str(REPOSITORY / "export" / "web_page.html"),
+            files=[str(folder / name) for name in names],
+            passages=PASSAGES,
         )
-        assert found.returncode == 0, found.stderr
-        return json.loads(found.stdout)
 
     return find
 

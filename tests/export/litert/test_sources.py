@@ -66,6 +66,9 @@ def test_calibrated_task_of_any_length(make_finetuned, tmp_path):
     )
     with pytest.raises(InputError, match=r"texts.txt:3: the task .* 1$"):
         export(dataclasses.replace(config, output=tmp_path / "other"))
+    (tmp_path / "texts.txt").write_text("\n \n")
+    with pytest.raises(InputError, match=r"texts.txt: the file contains no te"):
+        export(dataclasses.replace(config, output=tmp_path / "other"))
 
 
 def test_questions_are_calibrated_with_files(make_finetuned, tmp_path):
