@@ -245,7 +245,7 @@ def npm_packages():
 
 @pytest.fixture(scope="session")
 def run_node(npm_packages):
-    """Returns `run(name, **request)`: what a program of tests/javascript says.
+    """Returns `run(name, **request)`: the output of a tests/javascript program.
 
     Requests and results are JSON.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 from albert_tf.data.record_files import RecordFile
 
-# Settings on which the seed's hash of a document's sentences depends.
+# Settings that decide which documents are held out, besides the fraction.
 _SPLIT_SETTINGS = (
     "seed",
     "text_format",
@@ -24,8 +24,8 @@ def find_leaks(
     """Yields warnings of folders that train on what others hold out.
 
     They are made from the same text, but hold out other documents, or fewer;
-    see `is_heldout`. Or files of the folder are named, and those that it holds
-    out are among them. There is at most one warning of each kind for a folder.
+    see `is_heldout`. Or files of the folder were given, held-out ones among
+    them. There is at most one warning of each kind for a folder.
     Nothing is known of files without a manifest.
 
     Args:
@@ -37,8 +37,8 @@ def find_leaks(
         {os.path.dirname(x.path) for x in trained if _is_heldout(x)}
     ):
         yield (
-            f"records {folder}: training reads its held-out records, as files "
-            "were named; name the folder, or only its files of the split "
+            f"records {folder}: its held-out records are trained on, because "
+            "files were given; give the folder, or only the files of its split "
             "'train'"
         )
     holding_out = _manifests_by_folder(scored)

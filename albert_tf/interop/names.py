@@ -172,8 +172,8 @@ TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
 # Heads with an output for each label.
 LABEL_HEADS = ("classifier_head", "pair_head", "token_head")
 
-# For callers that read no task head: settles whose the names are that several
-# heads have.
+# For callers that do not read a task head: the head to which tensors belong
+# whose names several heads share.
 ANY_HEAD = "classifier_head"
 
 # Systems that project the embeddings even if E == H.

@@ -30,7 +30,7 @@ def claim_folder(path: pathlib.Path) -> None:
         raise InputError(
             f"{folder}: cannot be the folder of a run: {error.strerror}"
         ) from None
-    # A first state whose writing was interrupted is nobody's.
+    # An interrupted first save leaves only its temporary file.
     if path.name not in found and found - {f"new-{path.name}"}:
         raise InputError(
             f"{folder}: has files, but no {path.name} of a run to resume; "

@@ -146,7 +146,7 @@ def check_shapes(arrays: dict[str, Any]) -> None:
 def check_not_texts(inputs) -> None:
     """Raises a `ValueError` if inputs of a model are a text or a list of them.
 
-    Keras would say that a text is no tensor.
+    Keras's own error would only say that a text is not a tensor.
     """
     values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     if any(map(_is_text, values)):

@@ -36,7 +36,7 @@ from albert_tf.server.metrics import Metrics
 Handler = Callable[[Request], Awaitable[Response]]
 
 _logger = logging.getLogger(__name__)
-# Time for the batch that is computed when the server ends.
+# How long to wait for the batch that is being computed when the server ends.
 _CLOSING_SECONDS = 2.0
 # Of OpenAI's embeddings. `user` is for its accounts.
 _OPENAI_FIELDS = ("input", "model", "encoding_format", "dimensions", "user")

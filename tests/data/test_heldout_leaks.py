@@ -80,7 +80,7 @@ def test_sentences_of_another_language_leak(
 def test_held_out_records_that_are_named_as_files(data):
     folder = data()
     (line,) = leaks(f"{folder}/*.tfrecord", folder)
-    assert line.startswith(f"records {folder}: training reads its held-out")
+    assert line.startswith(f"records {folder}: its held-out records are")
     assert not leaks(f"{folder}/pretraining-*", folder)
 
 
